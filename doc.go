@@ -1,0 +1,2 @@
+// Package redsem runs code under a lock that many machines share.
+package redsem

@@ -1,0 +1,53 @@
+-- release: give permits back; they go to the head of the queue, else to the list.
+--
+-- KEYS, ARGV[1..3]: see open. ARGV: [4] token; [5] a name for this call, the
+-- same when it is sent again.
+-- Reply: see open, then 1 if the token held, else 0; permits free now.
+-- A token that holds nothing changes nothing. Run twice: the second answers as
+-- the first did, as long as its name is among the last releases.
+--@include open
+local token, call = ARGV[4], ARGV[4] .. ' ' .. ARGV[5]
+local record = redis.call('HGET', LOCKED, token)
+local n, ends, fence = string.match(record or '', '^(%d+) (%d+) (%d+) %d+ ')
+
+local function note()
+  local length = redis.call('LPUSH', RELEASED, call)
+  if length == 1 then
+    redis.call('PEXPIRE', RELEASED, ttl)
+  elseif length > 2048 then
+    redis.call('LTRIM', RELEASED, 0, 1023)
+  end
+end
+
+if not ends or tonumber(ends) <= now then
+  local free = capacity and held and math.max(capacity - held, 0) or 0
+  for _, done in ipairs(redis.call('LRANGE', RELEASED, 0, -1)) do
+    if done == call then
+      return {now, 0, '', 1, free}
+    end
+  end
+  -- A record that was evicted is mended if the lease is still there.
+  if record or tonumber(redis.call('ZSCORE', LEASES, token) or 0) <= now then
+    return {now, 0, '', 0, free}
+  end
+end
+
+-- The short cut: nothing to mend or refresh, one permit, and nobody waits.
+if plain and n == '1' and held <= capacity and redis.call('ZCARD', QUEUE) == 0 then
+  redis.call('HDEL', LOCKED, token)
+  redis.call('ZREM', LEASES, token)
+  if redis.call('RPUSH', AVAILABLE, fence .. ':1') == 1 then
+    redis.call('PEXPIRE', AVAILABLE, ttl)
+  end
+  redis.call('HSET', NAME, 'held', held - 1)
+  note()
+  return {now, 0, '', 1, capacity - held + 1}
+end
+
+--@include work
+begin()
+drop(token, redis.call('HGET', LOCKED, token))
+serve()
+local grants = settle()
+note()
+return {now, more, grants, 1, math.max(capacity - held, 0)}

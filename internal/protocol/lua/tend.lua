@@ -1,0 +1,67 @@
+-- tend: all that a process with waiters or renewed leases has to say and to
+-- learn about a semaphore, in one call.
+--
+-- KEYS, ARGV[1..3]: see open. ARGV: [4] 1: the process has waiters, 0: it has
+-- none; [5] number of leases to renew; [6] of waiters that leave; [7] of waiters
+-- to queue again; [8] of waiters to look for; then these lists: token and lease
+-- (ms); token and queue entry; token, queue entry and ticket; token and queue
+-- entry, the first of them nearest to the head.
+-- Reply: see open, then the first end of a lease (ms), 0 if none is held;
+-- places before the nearest waiter; capacity; the ends of the renewed leases
+-- (ms, 0: lost); for each waiter looked for 1, and 0 if it is neither
+-- queued nor granted. The grants in the reply include those of waiters looked
+-- for that were granted before.
+-- Run twice: the second renews again, and finds the rest done.
+--@include open
+local waiting = ARGV[4] == '1'
+local renewals, leavers, requeued, sought = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+--@include work
+local ends, found, places = {}, {}, 0
+if not (waiting or exists()) then
+  for i = 1, renewals do
+    ends[i] = 0
+  end
+  return {now, 0, '', 0, 0, 0, ends, found}
+end
+begin()
+if waiting then
+  if redis.call('ZADD', CLIENTS, now + CLAIM, self) == 1 then
+    redis.call('PEXPIRE', CLIENTS, ttl)
+  end
+  redis.call('ZREMRANGEBYSCORE', CLIENTS, '-inf', now - DEAD_KNOWN)
+end
+local at = 9
+for i = 1, renewals do
+  ends[i] = renew(ARGV[at], tonumber(ARGV[at + 1]))
+  at = at + 2
+end
+for _ = 1, leavers do
+  leave(ARGV[at], ARGV[at + 1])
+  at = at + 2
+end
+for _ = 1, requeued do
+  if redis.call('HEXISTS', LOCKED, ARGV[at]) == 0 then
+    join(ARGV[at + 1], ARGV[at + 2])
+  end
+  at = at + 3
+end
+serve()
+for i = 1, sought do
+  local token, member = ARGV[at], ARGV[at + 1]
+  found[i] = 1
+  if redis.call('ZSCORE', QUEUE, member) then
+    if i == 1 then
+      places = redis.call('ZRANK', QUEUE, member)
+    end
+  else
+    local until_, fence = string.match(redis.call('HGET', LOCKED, token) or '', '^%d+ (%d+) (%d+)')
+    if until_ then
+      mail[self] = (mail[self] or '') .. token .. ' ' .. fence .. ' ' .. until_ .. '\n'
+    else
+      found[i] = 0
+    end
+  end
+  at = at + 2
+end
+local grants = settle()
+return {now, more, grants, next_end(), places, capacity, ends, found}

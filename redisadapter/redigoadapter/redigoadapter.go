@@ -1,0 +1,227 @@
+// Package redigoadapter lets redsem use a connection pool of
+// github.com/gomodule/redigo.
+package redigoadapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redsem/redsem/redisadapter"
+)
+
+const (
+	// blockingSlack is how much longer than the server a blocking pop waits
+	// before it takes the connection for dead.
+	blockingSlack = 5 * time.Second
+
+	// blockingIdle is how long a connection for blocking pops is kept open
+	// for the next one.
+	blockingIdle = 500 * time.Millisecond
+
+	// evalTimeout bounds an Eval whose context has no deadline.
+	evalTimeout = 30 * time.Second
+)
+
+// Adapter is a redisadapter.Redis on a redigo pool. All adapters of one pool
+// count as the same client.
+//
+// Scripts run on connections of the pool; if it is exhausted (MaxActive without
+// Wait) they wait for their turn. A script's reply is awaited until the
+// deadline of the call, whatever the read timeout of the pool's connections.
+// Blocking pops run on connections that the adapter dials with the pool's Dial
+// or DialContext, beside the pool and its limits: one for each pop under way. They
+// are closed when the pops end.
+type Adapter struct {
+	pool *redis.Pool
+
+	mu   sync.Mutex
+	idle []*blockingConn // for the next pop; guarded by mu
+}
+
+// blockingConn is a connection apart from the pool. While it is idle, its timer
+// runs; who takes it out of Adapter.idle owns it.
+type blockingConn struct {
+	redis.Conn
+	expiry *time.Timer
+}
+
+// New makes an adapter of a pool, which stays the caller's to configure and to
+// close. A nil pool gives nil, which semaphores refuse with a clear error.
+func New(pool *redis.Pool) redisadapter.Redis {
+	if pool == nil {
+		return nil
+	}
+	return &Adapter{pool: pool}
+}
+
+// Identity is the pool.
+func (a *Adapter) Identity() any { return a.pool }
+
+// Eval implements redisadapter.Redis.
+func (a *Adapter) Eval(ctx context.Context, script *redisadapter.Script, keys, args []string) (any, error) {
+	conn, err := a.conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	line := make([]any, 0, 2+len(keys)+len(args))
+	line = append(line, script.SHA(), len(keys))
+	for _, key := range keys {
+		line = append(line, key)
+	}
+	for _, arg := range args {
+		line = append(line, arg)
+	}
+	reply, err := do(ctx, conn, "EVALSHA", line)
+	if redisadapter.IsNoScript(err) {
+		line[0] = script.Source()
+		reply, err = do(ctx, conn, "EVAL", line)
+	}
+	return reply, err
+}
+
+// conn takes a connection from the pool. A pool that does not wait itself is
+// asked again until there is one or ctx ends.
+func (a *Adapter) conn(ctx context.Context) (redis.Conn, error) {
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		conn, err := a.pool.GetContext(ctx)
+		if !errors.Is(err, redis.ErrPoolExhausted) {
+			return conn, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+	}
+}
+
+func do(ctx context.Context, conn redis.Conn, command string, line []any) (any, error) {
+	timeout := evalTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = time.Until(deadline)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if timeout <= 0 {
+		return nil, context.DeadlineExceeded
+	}
+	reply, err := redis.DoWithTimeout(conn, timeout, command, line...)
+	return reply, replyError(err)
+}
+
+// BLPop implements redisadapter.Redis.
+func (a *Adapter) BLPop(ctx context.Context, key string, timeout time.Duration) (string, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return "", false, err
+	}
+	conn, err := a.blocking(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	type result struct {
+		reply any
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() { // ended by the reply, the timeout, or the closed connection
+		reply, err := redis.DoWithTimeout(conn, timeout+blockingSlack, "BLPOP", key, seconds(timeout))
+		done <- result{reply, err}
+	}()
+	var r result
+	select {
+	case r = <-done:
+	case <-ctx.Done():
+		conn.Close()
+		if r = <-done; r.err != nil {
+			r.err = ctx.Err()
+		}
+	}
+	if r.err != nil {
+		conn.Close()
+		return "", false, replyError(r.err)
+	}
+	a.keep(conn)
+	if r.reply == nil {
+		return "", false, nil
+	}
+	pair, err := redis.Strings(r.reply, nil)
+	if err != nil || len(pair) != 2 {
+		return "", false, fmt.Errorf("redigoadapter: unexpected reply to BLPOP: %v", r.reply)
+	}
+	return pair[1], true, nil
+}
+
+// seconds writes a timeout for BLPOP, rounded up to milliseconds: 0 would mean
+// for ever.
+func seconds(timeout time.Duration) string {
+	ms := max(1, (timeout+time.Millisecond-1)/time.Millisecond)
+	return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64)
+}
+
+// blocking gives a connection apart from the pool to the caller.
+func (a *Adapter) blocking(ctx context.Context) (*blockingConn, error) {
+	a.mu.Lock()
+	for len(a.idle) > 0 {
+		conn := a.idle[len(a.idle)-1]
+		a.idle = a.idle[:len(a.idle)-1]
+		if conn.expiry.Stop() {
+			a.mu.Unlock()
+			return conn, nil
+		}
+		conn.Close() // its timer has fired, and finds it gone
+	}
+	a.mu.Unlock()
+	var conn redis.Conn
+	var err error
+	switch {
+	case a.pool.DialContext != nil:
+		conn, err = a.pool.DialContext(ctx)
+	case a.pool.Dial != nil:
+		conn, err = a.pool.Dial()
+	default:
+		err = errors.New("redigoadapter: the pool has neither Dial nor DialContext")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &blockingConn{Conn: conn}, nil
+}
+
+// keep leaves a connection for the next pop, for a short time.
+func (a *Adapter) keep(conn *blockingConn) {
+	if conn.Err() != nil {
+		conn.Close()
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.idle = append(a.idle, conn)
+	conn.expiry = time.AfterFunc(blockingIdle, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for i, c := range a.idle {
+			if c == conn {
+				a.idle = append(a.idle[:i], a.idle[i+1:]...)
+				conn.Close()
+				return
+			}
+		}
+	})
+}
+
+// replyError makes an error reply known as such.
+func replyError(err error) error {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		return &redisadapter.ReplyError{Message: string(reply)}
+	}
+	return err
+}

@@ -1,0 +1,79 @@
+package semaphore
+
+import (
+	"context"
+	"time"
+
+	"github.com/redsem/redsem/internal/protocol"
+	"github.com/redsem/redsem/logger"
+)
+
+const (
+	// listenBlock is how long one blocking pop of the inbox waits. A
+	// connection that died in silence is noticed after that; meanwhile the
+	// tends bring the grants.
+	listenBlock = 10 * time.Second
+
+	// linger is how long the goroutines of a hub go on when nobody waits any
+	// more: under contention the next one comes soon.
+	linger = 100 * time.Millisecond
+)
+
+// listen delivers what comes into the inbox. It runs while somebody waits and
+// for linger after that.
+func (h *hub) listen() {
+	defer live.exit(h)
+	var pause time.Duration
+	for {
+		ctx, ok := h.listenOn()
+		if !ok {
+			return
+		}
+		message, ok, err := h.steps.Client.BLPop(ctx, h.steps.Keys.Inbox(h.steps.Process), listenBlock)
+		if err == nil {
+			pause = 0
+			if ok {
+				h.deliver(protocol.ParseGrants(message))
+			}
+			continue
+		}
+		// A message may have been lost with the connection.
+		h.mu.Lock()
+		h.suspect()
+		h.mu.Unlock()
+		if ctx.Err() != nil {
+			continue
+		}
+		if permanent(err) {
+			h.fail(err)
+		}
+		if log := h.log.at(logger.Error); log != nil {
+			log.Log(logger.Error, "listening failed, will be repeated", "error", err)
+		}
+		pause = min(max(2*pause, 10*time.Millisecond), time.Second)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// listenOn gives a context for the next pop, which hush may end; it is false if
+// listening is over.
+func (h *hub) listenOn() (context.Context, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.quiet != nil {
+		h.quiet()
+	}
+	if h.line.Len() == 0 && time.Since(h.emptied) >= linger {
+		h.listening = false
+		h.quiet = nil
+		return nil, false
+	}
+	var ctx context.Context
+	ctx, h.quiet = context.WithCancel(context.Background())
+	return ctx, true
+}

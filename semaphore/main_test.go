@@ -1,0 +1,68 @@
+package semaphore_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/redsem/redsem/internal/redistest"
+	"github.com/redsem/redsem/redisadapter"
+	"github.com/redsem/redsem/redisadapter/redigoadapter"
+	"github.com/redsem/redsem/semaphore"
+)
+
+// server is shared by the tests that do not disturb it; each uses keys of its
+// own.
+var server *redistest.Server
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		os.Exit(playRole(role))
+	}
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	var err error
+	server, err = redistest.New()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	server.Close()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// verifyNoLeak checks at the end of a test, when its clean-up is done, that no
+// goroutine is left of it.
+func verifyNoLeak(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+}
+
+// adapter is a client of a server, by a pool of its own.
+func adapter(t *testing.T, addr string) redisadapter.Redis {
+	return redigoadapter.New(redistest.Pool(t, addr, 0))
+}
+
+// newSemaphore makes a handle on a key named after the test, on the shared
+// server.
+func newSemaphore(t *testing.T, settings ...semaphore.Settings) *semaphore.Semaphore {
+	t.Helper()
+	s, err := semaphore.New(t.Name(), adapter(t, server.Addr), nil, settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// patience is the longest that a test waits for an event that should come soon.
+const patience = 30 * time.Second

@@ -1,0 +1,98 @@
+package semaphore
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"reflect"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redsem/redsem/redisadapter"
+)
+
+// registry holds the hubs that are in use: one for each key and client. It is
+// the only global state of the package.
+type registry struct {
+	mu   sync.Mutex
+	hubs map[hubKey]*hub
+}
+
+// hubKey tells hubs apart. client is the client's identity.
+type hubKey struct {
+	client any
+	key    string
+}
+
+var live = registry{hubs: make(map[hubKey]*hub)}
+
+// enter gives the live hub of a key, for which it registers spare if there is
+// none. The caller leaves it with exit.
+func (r *registry) enter(spare *hub) *hub {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h, ok := r.hubs[spare.key]
+	if !ok {
+		h = spare
+		r.hubs[h.key] = h
+	}
+	h.refs++
+	return h
+}
+
+// find is like enter, but gives nil if there is no live hub.
+func (r *registry) find(key hubKey) *hub {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.hubs[key]
+	if h != nil {
+		h.refs++
+	}
+	return h
+}
+
+// hold counts one more user of a hub that has one already.
+func (r *registry) hold(h *hub) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h.refs++
+}
+
+// exit ends the use of a hub. Without users it is forgotten; it may be entered
+// again later.
+func (r *registry) exit(h *hub) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h.refs--
+	if h.refs == 0 {
+		delete(r.hubs, h.key)
+	}
+}
+
+// newHubKey identifies the hub of a key and a client. A client whose identity
+// can't be compared shares with nobody; unshared stands for it.
+func newHubKey(key string, client redisadapter.Redis, unshared any) hubKey {
+	var identity any = client
+	if named, ok := client.(redisadapter.Identifier); ok {
+		identity = named.Identity()
+	}
+	if !reflect.ValueOf(identity).Comparable() {
+		identity = unshared
+	}
+	return hubKey{client: identity, key: key}
+}
+
+var (
+	processName = func() string {
+		var random [12]byte
+		rand.Read(random[:]) // never fails
+		return hex.EncodeToString(random[:])
+	}()
+	names atomic.Int64
+)
+
+// uniqueName makes a name that no other process, and nothing else in this one,
+// has: for clients and calls.
+func uniqueName() string {
+	return processName + "-" + strconv.FormatInt(names.Add(1), 36)
+}
