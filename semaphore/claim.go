@@ -29,7 +29,7 @@ func (c *claim) add(w *waiter) {
 func (c *claim) confirm(token string) (time.Time, bool) {
 	c.once.Do(c.send)
 	deadline, ok := c.deadlines[token]
-	return deadline, ok && time.Now().Before(deadline)
+	return deadline, ok && protocol.Now().Before(deadline)
 }
 
 func (c *claim) send() {

@@ -111,7 +111,7 @@ func (h *hub) queue(w *waiter, a protocol.Acquired) {
 		return // already delivered
 	}
 	if h.line.Len() == 0 {
-		h.beat = time.Now().Add(tendBeat) // acquire was a sign of life
+		h.beat = protocol.Now().Add(tendBeat) // acquire was a sign of life
 	}
 	h.enline(w)
 	if h.line.Front() == w.place {
@@ -189,7 +189,7 @@ func (h *hub) rest() {
 	if h.line.Len() > 0 || len(h.leases) > 0 && !h.listening {
 		return
 	}
-	h.emptied = time.Now()
+	h.emptied = protocol.Now()
 	if h.hushing == nil {
 		h.hushing = time.AfterFunc(linger, h.hush)
 	} else {
@@ -265,7 +265,7 @@ func (h *hub) deliver(grants []protocol.Grant) {
 			continue
 		}
 		d := delivery{grant: g, deadline: reading.Deadline(g.End)}
-		if !time.Now().Before(d.deadline) {
+		if !protocol.Now().Before(d.deadline) {
 			if log := h.log.at(logger.Debug); log != nil {
 				log.Log(logger.Debug, "grant came too late", "token", g.Token)
 			}

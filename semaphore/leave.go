@@ -26,7 +26,7 @@ type leaver struct {
 }
 
 func newLeaver(w *waiter) *leaver {
-	return &leaver{Waiter: w.Waiter, until: time.Now().Add(leavePatience), sent: make(chan struct{})}
+	return &leaver{Waiter: w.Waiter, until: protocol.Now().Add(leavePatience), sent: make(chan struct{})}
 }
 
 // abandon ends the wait of a waiter, whatever has become of it in Redis: its place
@@ -68,17 +68,27 @@ func (h *hub) sendLeaves() {
 		cancel()
 		if err != nil {
 			if log := h.log.at(logger.Error); log != nil {
-				log.Log(logger.Error, "leave failed, will be repeated", "waiters", len(batch), "error", err)
+				log.Log(logger.Error, "leave failed", "waiters", len(batch), "error", err)
 			}
-			h.mu.Lock()
-			h.start()
-			h.nudge()
-			h.mu.Unlock()
+			h.leaveLater(err)
 			return
 		}
 		h.left(batch)
 		h.heard(header)
 	}
+}
+
+// leaveLater has the next tends repeat the leaves, unless Redis will refuse
+// them then too.
+func (h *hub) leaveLater(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if permanent(err) {
+		h.leaving = nil
+		return
+	}
+	h.start()
+	h.nudge()
 }
 
 // left notes that Redis has confirmed leaves.

@@ -68,7 +68,7 @@ func (h *hub) listenOn() (context.Context, bool) {
 	if h.quiet != nil {
 		h.quiet()
 	}
-	if h.line.Len() == 0 && time.Since(h.emptied) >= linger {
+	if h.line.Len() == 0 && protocol.Now().Sub(h.emptied) >= linger {
 		h.listening = false
 		h.quiet = nil
 		return nil, false

@@ -36,7 +36,7 @@ var errAgain = errors.New("granted too late")
 // obtain gets permits, in turn. With an error nothing is held, and no place in
 // the queue is kept.
 func (s *Semaphore) obtain(ctx context.Context, req request) (grant, error) {
-	start := time.Now()
+	start := protocol.Now()
 	h := live.enter(s.spare)
 	defer live.exit(h)
 	for {
@@ -47,7 +47,7 @@ func (s *Semaphore) obtain(ctx context.Context, req request) (grant, error) {
 		if err == nil {
 			return s.granted(g, start), nil
 		}
-		if err == errAgain && (req.timeout == 0 || time.Since(start) < req.timeout) {
+		if err == errAgain && (req.timeout == 0 || protocol.Now().Sub(start) < req.timeout) {
 			continue
 		}
 		if err == errAgain {
@@ -88,7 +88,7 @@ func (s *Semaphore) obtainOnce(ctx context.Context, h *hub, req request, start t
 			g.deadline, _ = c.confirm(w.Token)
 			g.short = false
 		}
-		if !time.Now().Before(g.deadline) {
+		if !protocol.Now().Before(g.deadline) {
 			h.abandon(w)
 			return grant{}, errAgain
 		}
@@ -107,14 +107,14 @@ func (s *Semaphore) obtainOnce(ctx context.Context, h *hub, req request, start t
 
 func (s *Semaphore) granted(g grant, start time.Time) grant {
 	if log := s.log.at(logger.Info); log != nil {
-		log.Log(logger.Info, "locked", "token", g.token, "fence", g.fence, "waited", time.Since(start))
+		log.Log(logger.Info, "locked", "token", g.token, "fence", g.fence, "waited", protocol.Now().Sub(start))
 	}
 	return g
 }
 
 func (s *Semaphore) gaveUp(err error, start time.Time) error {
 	if log := s.log.at(logger.Info); log != nil {
-		log.Log(logger.Info, "not locked", "error", err, "waited", time.Since(start))
+		log.Log(logger.Info, "not locked", "error", err, "waited", protocol.Now().Sub(start))
 	}
 	return err
 }
@@ -181,7 +181,7 @@ func (s *Semaphore) sendAcquire(ctx context.Context, h *hub, w *waiter, req requ
 	steps.Process = h.steps.Process
 	for range 3 { // a reading of the clock that was wrong is right after one answer
 		err = attempt(ctx, func(ctx context.Context) (err error) {
-			void := h.clock.VoidAfter(time.Now(), attemptTimeout+time.Second)
+			void := h.clock.VoidAfter(protocol.Now(), attemptTimeout+time.Second)
 			a, err = steps.Acquire(ctx, w.Waiter, !req.try, void)
 			return err
 		})
@@ -201,7 +201,7 @@ func (s *Semaphore) wait(ctx context.Context, h *hub, w *waiter, req request, st
 	var timer *time.Timer
 	var timeout <-chan time.Time
 	if req.timeout > 0 {
-		timer = time.NewTimer(time.Until(start.Add(req.timeout)))
+		timer = time.NewTimer(start.Add(req.timeout).Sub(protocol.Now()))
 		defer timer.Stop()
 		timeout = timer.C
 	}

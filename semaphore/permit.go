@@ -64,7 +64,7 @@ func (s *Semaphore) permit(ctx context.Context, req request) (*Permit, error) {
 	p.ctx, p.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.expiry = time.AfterFunc(time.Until(g.deadline), p.expire)
+	p.expiry = time.AfterFunc(g.deadline.Sub(protocol.Now()), p.expire)
 	full := s.settings.Expiration
 	l := &lease{Renewal: protocol.Renewal{Token: g.token, Lease: full}, permit: p}
 	first := full
@@ -75,7 +75,7 @@ func (s *Semaphore) permit(ctx context.Context, req request) (*Permit, error) {
 		l.again = full / 3
 	}
 	if s.settings.AutoRenew || first < full {
-		l.due = time.Now().Add(first / 3)
+		l.due = protocol.Now().Add(first / 3)
 		p.renewed = live.enter(s.spare)
 		p.renewed.keep(l)
 	}
@@ -151,13 +151,13 @@ func (p *Permit) extend(deadline time.Time) {
 		return
 	}
 	p.deadline = deadline
-	p.expiry.Reset(time.Until(deadline))
+	p.expiry.Reset(deadline.Sub(protocol.Now()))
 }
 
 // expire runs at the deadline.
 func (p *Permit) expire() {
 	p.mu.Lock()
-	early := time.Now().Before(p.deadline) // extended while the timer fired
+	early := protocol.Now().Before(p.deadline) // extended while the timer fired
 	p.mu.Unlock()
 	if !early {
 		p.lose(errors.New("the lease has ended"))

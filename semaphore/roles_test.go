@@ -1,5 +1,276 @@
 package semaphore_test
 
-const roleVariable = "REDSEM_TEST_ROLE"
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
 
-func playRole(role string) int { return 2 }
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redsem/redsem/internal/redistest"
+	"github.com/redsem/redsem/redisadapter/redigoadapter"
+	"github.com/redsem/redsem/semaphore"
+)
+
+// The test binary runs itself again as other processes, each in a role.
+const (
+	roleVariable = "REDSEM_TEST_ROLE"
+	partVariable = "REDSEM_TEST_PART"
+)
+
+// part is what a process in a role is told.
+type part struct {
+	Addr       string
+	Key        string
+	Settings   semaphore.Settings
+	Goroutines int
+	Cycles     int
+	Shift      time.Duration // of its clock
+}
+
+// roles are what a process can play. It ends when its standard input does, at the
+// latest.
+var roles = map[string]func(part, *actor) error{
+	"cycle": playCycle,
+	"hold":  playHold,
+	"wait":  playWait,
+	"try":   playTry,
+}
+
+// actor is a process in its role.
+type actor struct {
+	semaphore *semaphore.Semaphore
+	redis     *redis.Pool
+	orders    *bufio.Scanner
+	mu        sync.Mutex // guards standard output
+}
+
+func (a *actor) say(format string, args ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	fmt.Printf(format+"\n", args...)
+}
+
+func playRole(role string) int {
+	var p part
+	if err := json.Unmarshal([]byte(os.Getenv(partVariable)), &p); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	if p.Shift != 0 {
+		semaphore.ShiftClock(p.Shift)
+	}
+	pool := redistest.NewPool(p.Addr, 0)
+	s, err := semaphore.New(p.Key, redigoadapter.New(pool), nil, p.Settings)
+	if err == nil {
+		err = roles[role](p, &actor{semaphore: s, redis: pool, orders: bufio.NewScanner(os.Stdin)})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// playCycle locks and unlocks in many goroutines, and counts in Redis how many
+// are inside.
+func playCycle(p part, a *actor) error {
+	inside := "inside:" + p.Key
+	var wg sync.WaitGroup
+	failures := make(chan error, p.Goroutines)
+	for range p.Goroutines {
+		wg.Go(func() {
+			conn := a.redis.Get()
+			defer conn.Close()
+			for range p.Cycles {
+				token, err := a.semaphore.Lock()
+				if err != nil {
+					failures <- err
+					return
+				}
+				n, err := redis.Int(conn.Do("INCR", inside))
+				if err == nil && n > p.Settings.MaxParallelResources {
+					err = fmt.Errorf("%d inside", n)
+				}
+				conn.Do("DECR", inside)
+				if unlock := a.semaphore.Unlock(token); err == nil {
+					err = unlock
+				}
+				if err != nil {
+					failures <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(failures)
+	return <-failures
+}
+
+// playHold acquires a permit, says so, and holds it.
+func playHold(_ part, a *actor) error {
+	permit, err := a.semaphore.Acquire(context.Background())
+	if err != nil {
+		return err
+	}
+	a.say("held %s", permit.Token())
+	for a.orders.Scan() {
+	}
+	_, err = permit.Release(context.Background())
+	return err
+}
+
+// playTry answers "try" with the outcome of TryLock, "unlock TOKEN" with that of
+// Unlock, "holds TOKEN" with that of IsResourceLocked.
+func playTry(_ part, a *actor) error {
+	for a.orders.Scan() {
+		order, token, _ := strings.Cut(a.orders.Text(), " ")
+		var err error
+		var answer any
+		switch order {
+		case "try":
+			answer, err = a.semaphore.TryLock()
+		case "unlock":
+			err = a.semaphore.Unlock(token)
+		case "holds":
+			answer, err = a.semaphore.IsResourceLocked(token)
+		}
+		if err != nil {
+			answer = err
+		}
+		a.say("%v", answer)
+	}
+	return nil
+}
+
+// playWait waits in many goroutines, and notes the tokens in Redis in the order
+// in which they hold. Every tenth goroutine is cancelled by the order "cancel",
+// every tenth times out.
+func playWait(p part, a *actor) error {
+	canceled, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for i := range p.Goroutines {
+		wg.Go(func() {
+			ctx := context.Background()
+			switch i % 10 {
+			case 3:
+				ctx = canceled
+			case 6:
+				var stop context.CancelFunc
+				ctx, stop = context.WithTimeout(ctx, time.Second)
+				defer stop()
+			}
+			permit, err := a.semaphore.Acquire(ctx)
+			if err != nil {
+				if i%10 != 3 && i%10 != 6 {
+					a.say("failed %v", err)
+				}
+				return
+			}
+			conn := a.redis.Get()
+			defer conn.Close()
+			if _, err := conn.Do("RPUSH", "order:"+p.Key, permit.Token()); err != nil {
+				a.say("failed %v", err)
+			}
+			if _, err := permit.Release(ctx); err != nil {
+				a.say("failed %v", err)
+			}
+		})
+	}
+	go func() {
+		for a.orders.Scan() {
+			cancel()
+		}
+	}()
+	wg.Wait()
+	cancel()
+	a.say("done")
+	return nil
+}
+
+// child is a process in a role, seen from the test.
+type child struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	lines chan string   // what it says; closed at its end
+	ended chan struct{} // closed when it has been waited for
+	err   error         // of its end; read after ended
+}
+
+// spawn runs a process in a role. It is killed with the test, at the latest.
+func spawn(t *testing.T, role string, p part) *child {
+	t.Helper()
+	text, err := json.Marshal(p)
+	require.NoError(t, err)
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	c := &child{t: t, cmd: exec.Command(exe), lines: make(chan string, 10000), ended: make(chan struct{})}
+	c.cmd.Env = append(os.Environ(), roleVariable+"="+role, partVariable+"="+string(text))
+	c.cmd.Stderr = os.Stderr
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	c.stdin, err = c.cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := c.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.cmd.Start())
+	go func() { // ends with the process
+		for scanner := bufio.NewScanner(stdout); scanner.Scan(); {
+			c.lines <- scanner.Text()
+		}
+		close(c.lines)
+		c.err = c.cmd.Wait()
+		close(c.ended)
+	}()
+	t.Cleanup(c.kill)
+	return c
+}
+
+// kill ends the process with SIGKILL and waits until it is gone.
+func (c *child) kill() {
+	c.cmd.Process.Kill()
+	<-c.ended
+}
+
+// finish closes the process's input and waits for its good end.
+func (c *child) finish() {
+	c.t.Helper()
+	c.stdin.Close()
+	select {
+	case <-c.ended:
+		require.NoError(c.t, c.err)
+	case <-time.After(4 * patience):
+		c.t.Fatal("the child process does not end")
+	}
+}
+
+// order tells the process something.
+func (c *child) order(text string) {
+	c.t.Helper()
+	_, err := io.WriteString(c.stdin, text+"\n")
+	require.NoError(c.t, err)
+}
+
+// hear waits for the next thing that the process says.
+func (c *child) hear() string {
+	c.t.Helper()
+	select {
+	case line, ok := <-c.lines:
+		require.True(c.t, ok, "the child process has ended")
+		return line
+	case <-time.After(4 * patience):
+		c.t.Fatal("the child process says nothing")
+		return ""
+	}
+}

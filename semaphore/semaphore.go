@@ -202,7 +202,7 @@ func (s *Semaphore) refresh(ctx context.Context, op, token string) (time.Time, e
 	}
 	h.heard(header)
 	deadline := header.Deadline(ends[0])
-	if ends[0] == 0 || !time.Now().Before(deadline) {
+	if ends[0] == 0 || !protocol.Now().Before(deadline) {
 		return time.Time{}, &Error{op, s.key, ErrNotHeld, nil}
 	}
 	if log := s.log.at(logger.Debug); log != nil {

@@ -49,7 +49,7 @@ func (h *hub) tend() {
 		if !ok {
 			return
 		}
-		timer.Reset(time.Until(due))
+		timer.Reset(due.Sub(protocol.Now()))
 		select {
 		case <-h.wake:
 			continue
@@ -57,11 +57,11 @@ func (h *hub) tend() {
 		}
 		if err := h.tendOnce(); err != nil {
 			backoff = min(max(2*backoff, 10*time.Millisecond), tendBeat)
-			earliest = time.Now().Add(backoff)
+			earliest = protocol.Now().Add(backoff)
 			continue
 		}
 		backoff = 0
-		earliest = time.Now().Add(tendSpacing)
+		earliest = protocol.Now().Add(tendSpacing)
 	}
 }
 
@@ -70,7 +70,7 @@ func (h *hub) tend() {
 func (h *hub) due(earliest time.Time) (time.Time, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := time.Now()
+	now := protocol.Now()
 	for len(h.leaving) > 0 && now.After(h.leaving[0].until) {
 		h.leaving = h.leaving[1:]
 	}
@@ -128,7 +128,7 @@ type round struct {
 
 // tendOnce makes one call, and sees to what the answer says.
 func (h *hub) tendOnce() error {
-	r := h.plan(time.Now())
+	r := h.plan(protocol.Now())
 	if !r.Waiting && len(r.renewing) == 0 && len(r.leavers) == 0 && !r.due {
 		return nil
 	}
@@ -227,6 +227,7 @@ func (h *hub) tendFailed(err error) {
 	}
 	if permanent(err) {
 		h.fail(err)
+		h.leaveLater(err)
 	}
 }
 
@@ -243,7 +244,7 @@ func (h *hub) renewed(r round, answer protocol.Tended) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, l := range r.renewing {
-		l.due = time.Now().Add(l.again)
+		l.due = protocol.Now().Add(l.again)
 		if l.again == 0 && h.leases[l.Token] == l {
 			delete(h.leases, l.Token)
 		}
@@ -254,7 +255,7 @@ func (h *hub) renewed(r round, answer protocol.Tended) {
 func (h *hub) looked(r round, answer protocol.Tended) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.beat = time.Now().Add(tendBeat)
+	h.beat = protocol.Now().Add(tendBeat)
 	h.nextEnd = time.Time{}
 	if answer.NextEnd != 0 {
 		h.nextEnd = answer.Deadline(answer.NextEnd).Add(tendSpacing)

@@ -132,7 +132,7 @@ func (a *Adapter) BLPop(ctx context.Context, key string, timeout time.Duration) 
 	}
 	done := make(chan result, 1)
 	go func() { // ended by the reply, the timeout, or the closed connection
-		reply, err := redis.DoWithTimeout(conn, timeout+blockingSlack, "BLPOP", key, seconds(timeout))
+		reply, err := redis.DoWithTimeout(conn.Conn, timeout+blockingSlack, "BLPOP", key, seconds(timeout))
 		done <- result{reply, err}
 	}()
 	var r result
