@@ -40,7 +40,7 @@ func (c *claim) send() {
 	var ends []int64
 	ctx, cancel := context.WithTimeout(context.Background(), protocol.ClaimWindow)
 	defer cancel()
-	err := attempt(ctx, func(ctx context.Context) (err error) {
+	err := attempt(ctx, protocol.ClaimWindow, func(ctx context.Context) (err error) {
 		header, ends, err = steps.Renew(ctx, c.renewals)
 		return err
 	})

@@ -2,6 +2,7 @@ package semaphore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/redsem/redsem/internal/protocol"
@@ -50,6 +51,17 @@ func (h *hub) abandon(w *waiter) {
 	case <-l.sent:
 	case <-grace.C:
 	}
+}
+
+// forget abandons a waiter after its acquire, unless nothing of it can have come
+// to Redis, or nothing was done there.
+func (h *hub) forget(w *waiter, err error) {
+	var unsent unsentError
+	if errors.As(err, &unsent) || permanent(err) {
+		h.settled(w)
+		return
+	}
+	h.abandon(w)
 }
 
 // sendLeaves sends the leaves, many in one call, until there are none left. What

@@ -126,7 +126,7 @@ func (s *Semaphore) acquire(ctx context.Context, h *hub, w *waiter, req request)
 	if ctx.Done() == nil {
 		a, err := s.sendAcquire(ctx, h, w, req)
 		if err != nil {
-			s.forget(h, w, err)
+			h.forget(w, err)
 			return a, s.fail(req.op, err)
 		}
 		return a, nil
@@ -143,13 +143,13 @@ func (s *Semaphore) acquire(ctx context.Context, h *hub, w *waiter, req request)
 		select {
 		case answer <- result{a, err}:
 		case <-abandoned:
-			s.forget(h, w, err)
+			h.forget(w, err)
 		}
 	}()
 	select {
 	case r := <-answer:
 		if r.err != nil {
-			s.forget(h, w, r.err)
+			h.forget(w, r.err)
 			return r.Acquired, s.fail(req.op, r.err)
 		}
 		return r.Acquired, nil
@@ -157,16 +157,6 @@ func (s *Semaphore) acquire(ctx context.Context, h *hub, w *waiter, req request)
 		close(abandoned)
 		return protocol.Acquired{}, contextError(ctx, req.op, s.key)
 	}
-}
-
-// forget gives up a waiter after an acquire, unless nothing of it can have come
-// to Redis.
-func (s *Semaphore) forget(h *hub, w *waiter, err error) {
-	if err != nil && (neverSent(err) || permanent(err)) {
-		h.settled(w)
-		return
-	}
-	h.abandon(w)
 }
 
 // sendAcquire sends until there is an answer that counts. A call that reaches
@@ -179,12 +169,17 @@ func (s *Semaphore) sendAcquire(ctx context.Context, h *hub, w *waiter, req requ
 	}
 	steps := s.spare.steps
 	steps.Process = h.steps.Process
+	sent := false
 	for range 3 { // a reading of the clock that was wrong is right after one answer
-		err = attempt(ctx, func(ctx context.Context) (err error) {
+		err = attempt(ctx, askPatience, func(ctx context.Context) (err error) {
 			void := h.clock.VoidAfter(protocol.Now(), attemptTimeout+time.Second)
 			a, err = steps.Acquire(ctx, w.Waiter, !req.try, void)
+			sent = sent || !neverSent(err)
 			return err
 		})
+		if err != nil && !sent {
+			err = unsentError{err}
+		}
 		if err != nil {
 			return a, err
 		}

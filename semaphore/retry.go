@@ -7,19 +7,36 @@ import (
 	"time"
 )
 
-// attemptTimeout bounds each attempt to send a step.
-const attemptTimeout = 3 * time.Second
+const (
+	// attemptTimeout bounds each attempt to send a step.
+	attemptTimeout = 3 * time.Second
 
-// pauses lie between the attempts to send a step. The first is short: a
-// connection that went stale in the pool is replaced at once.
-var pauses = []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 250 * time.Millisecond}
+	// askPatience is how long a step that asks for something is sent again
+	// when the connection fails: long enough for a stale connection in the pool,
+	// short enough to learn soon that there is no Redis.
+	askPatience = time.Second
 
-// attempt sends a step until it is answered, a few times at most and until ctx
-// ends. All steps may be sent again.
-func attempt(ctx context.Context, step func(context.Context) error) error {
-	for _, pause := range pauses {
+	// givePatience is how long a step that gives something back is sent again:
+	// the others would have to wait for the end of the lease otherwise.
+	givePatience = 6 * time.Second
+
+	firstPause   = 2 * time.Millisecond // before a step is sent again; it doubles
+	longestPause = 250 * time.Millisecond
+)
+
+// attempt sends a step until it is answered, or patience or ctx ends. All steps
+// may be sent again.
+func attempt(ctx context.Context, patience time.Duration, step func(context.Context) error) error {
+	var start time.Time // of the first pause
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := attemptOnce(ctx, step)
 		if err == nil || permanent(err) {
+			return err
+		}
+		if start.IsZero() {
+			start = time.Now()
+		}
+		if time.Since(start) >= patience {
 			return err
 		}
 		timer := time.NewTimer(pause)
@@ -30,7 +47,6 @@ func attempt(ctx context.Context, step func(context.Context) error) error {
 			return err
 		}
 	}
-	return attemptOnce(ctx, step)
 }
 
 func attemptOnce(ctx context.Context, step func(context.Context) error) error {
@@ -38,6 +54,11 @@ func attemptOnce(ctx context.Context, step func(context.Context) error) error {
 	defer cancel()
 	return step(once)
 }
+
+// unsentError is one before which nothing can have come to Redis.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
 
 // neverSent says that an attempt failed before anything could reach a server.
 func neverSent(err error) bool {

@@ -217,7 +217,7 @@ func spawn(t *testing.T, role string, p part) *child {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	c := &child{t: t, cmd: exec.Command(exe), lines: make(chan string, 10000), ended: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), roleVariable+"="+role, partVariable+"="+string(text))
+	c.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", roleVariable+"="+role, partVariable+"="+string(text))
 	c.cmd.Stderr = os.Stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	c.stdin, err = c.cmd.StdinPipe()

@@ -10,9 +10,6 @@ import (
 	"github.com/redsem/redsem/redisadapter"
 )
 
-// releaseTimeout bounds what gives back or asks, however often it is repeated.
-const releaseTimeout = 6 * time.Second
-
 // Semaphore is a handle on a counting semaphore in Redis; with a capacity of 1 it
 // is a mutex. Handles on one key, in one process or many, are handles on one
 // semaphore. A Semaphore may be used by many goroutines at once, and has nothing
@@ -133,11 +130,9 @@ func (s *Semaphore) status(op, token string) (free int, held bool, err error) {
 	h := live.enter(s.spare)
 	defer live.exit(h)
 	steps := s.steps(h)
-	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
-	defer cancel()
 	var header protocol.Header
 	var available, capacity int64
-	err = attempt(ctx, func(ctx context.Context) (err error) {
+	err = attempt(context.Background(), askPatience, func(ctx context.Context) (err error) {
 		header, available, capacity, held, err = steps.Status(ctx, token)
 		return err
 	})
@@ -159,12 +154,10 @@ func (s *Semaphore) release(ctx context.Context, op, token string) (free int, er
 	defer live.exit(h)
 	steps := s.steps(h)
 	call := uniqueName()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-	defer cancel()
 	var header protocol.Header
 	var held bool
 	var available int64
-	err = attempt(ctx, func(ctx context.Context) (err error) {
+	err = attempt(context.WithoutCancel(ctx), givePatience, func(ctx context.Context) (err error) {
 		header, held, available, err = steps.Release(ctx, token, call)
 		return err
 	})
@@ -173,7 +166,11 @@ func (s *Semaphore) release(ctx context.Context, op, token string) (free int, er
 	}
 	h.heard(header)
 	if !held {
-		return int(available), &Error{op, s.key, ErrNotHeld, nil}
+		failure := &Error{op, s.key, ErrNotHeld, nil}
+		if log := s.log.at(logger.Info); log != nil {
+			log.Log(logger.Info, "not unlocked", "token", token, "error", failure)
+		}
+		return int(available), failure
 	}
 	if log := s.log.at(logger.Info); log != nil {
 		log.Log(logger.Info, "unlocked", "token", token, "available", available)
@@ -189,11 +186,9 @@ func (s *Semaphore) refresh(ctx context.Context, op, token string) (time.Time, e
 	h := live.enter(s.spare)
 	defer live.exit(h)
 	steps := s.steps(h)
-	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
-	defer cancel()
 	var header protocol.Header
 	var ends []int64
-	err := attempt(ctx, func(ctx context.Context) (err error) {
+	err := attempt(ctx, givePatience, func(ctx context.Context) (err error) {
 		header, ends, err = steps.Renew(ctx, []protocol.Renewal{{Token: token, Lease: s.settings.Expiration}})
 		return err
 	})

@@ -119,7 +119,8 @@ func spread(places int64) time.Duration {
 // round is one call of tend: what it says, and on whose behalf.
 type round struct {
 	protocol.Tending
-	due       bool // a call is due even if there is nothing to say
+	due       bool          // a call is due even if there is nothing to say
+	timeout   time.Duration // of the call
 	renewing  []*lease
 	leavers   []*leaver
 	requeuing []*waiter
@@ -132,7 +133,7 @@ func (h *hub) tendOnce() error {
 	if !r.Waiting && len(r.renewing) == 0 && len(r.leavers) == 0 && !r.due {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), tendTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
 	defer cancel()
 	answer, err := h.steps.Tend(ctx, r.Tending)
 	if err != nil {
@@ -150,7 +151,7 @@ func (h *hub) tendOnce() error {
 func (h *hub) plan(now time.Time) round {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := round{due: h.more}
+	r := round{due: h.more, timeout: tendTimeout}
 	h.more = false
 	r.Waiting = h.line.Len() > 0
 	for _, l := range h.leases {
@@ -160,6 +161,7 @@ func (h *hub) plan(now time.Time) round {
 		if l.due.Before(now.Add(tendAhead)) {
 			r.renewing = append(r.renewing, l)
 			r.Renew = append(r.Renew, l.Renewal)
+			r.timeout = min(r.timeout, l.Lease/3) // in time to try again
 		}
 	}
 	r.leavers = append(r.leavers, h.leaving[:min(len(h.leaving), tendBatch)]...)
