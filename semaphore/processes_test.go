@@ -4,6 +4,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,38 +41,37 @@ func TestNeverMoreThanCapacityInsideAcrossProcesses(t *testing.T) {
 func TestGrantsFollowTicketsAcrossProcesses(t *testing.T) {
 	s := newSemaphore(t)
 	conn := server.Dial(t)
+	_, err := conn.Do("DEL", "order:"+t.Name())
+	require.NoError(t, err)
 	token, err := s.Lock()
 	require.NoError(t, err)
 
 	const waiters = 200
 	var children []*child
-	for i := range 3 {
-		children = append(children, spawn(t, "wait", part{
-			Addr: server.Addr, Key: t.Name(), Goroutines: waiters/3 + min(1, i), Settings: semaphore.Settings{},
-		}))
+	for _, goroutines := range []int{66, 66, 68} {
+		children = append(children, spawn(t, "wait", part{Addr: server.Addr, Key: t.Name(), Goroutines: goroutines}))
 	}
-	// Some time out after a second, perhaps before the last is queued: so the
+	// Some time out after a while, perhaps before the last is queued: so the
 	// order is put together from several readings.
-	var order []string
-	seen := make(map[string]bool)
+	order := make(map[float64]string) // by ticket
 	await(t, func() bool {
-		for _, entry := range queued(t, conn, t.Name()) {
-			if !seen[entry] {
-				seen[entry] = true
-				order = append(order, entry)
-			}
+		entries, err := redis.Strings(conn.Do("ZRANGE", key(t.Name(), ":queue"), 0, -1, "WITHSCORES"))
+		require.NoError(t, err)
+		for i := 0; i < len(entries); i += 2 {
+			ticket, err := strconv.ParseFloat(entries[i+1], 64)
+			require.NoError(t, err)
+			order[ticket] = entries[i]
 		}
-		return len(seen) >= waiters*9/10
+		return len(order) == waiters
 	})
-	for _, c := range children {
-		c.order("cancel")
-	}
 	killed := children[2]
 	killed.kill()
-	mark := fmt.Sprintf("/%d", killed.cmd.Process.Pid)
-	timedOut := waiters/10 + 3 // each child has one of ten that times out, one that is cancelled
-	await(t, func() bool { return len(queued(t, conn, t.Name())) <= waiters-timedOut })
-	time.Sleep(1100 * time.Millisecond) // the timeouts are over
+	for _, c := range children[:2] {
+		c.order("cancel")
+		for range quitters(66) { // each child has as many that are cancelled or time out
+			require.Equal(t, "gave up", c.hear())
+		}
+	}
 	rest := make(map[string]bool)
 	for _, entry := range queued(t, conn, t.Name()) {
 		rest[entry] = true
@@ -83,12 +85,13 @@ func TestGrantsFollowTicketsAcrossProcesses(t *testing.T) {
 	served, err := redis.Strings(conn.Do("LRANGE", "order:"+t.Name(), 0, -1))
 	require.NoError(t, err)
 	var expected []string
-	for _, entry := range order {
-		if rest[entry] && !strings.HasSuffix(entry, mark) {
+	mark := fmt.Sprintf("/%d", killed.cmd.Process.Pid)
+	for _, ticket := range slices.Sorted(maps.Keys(order)) {
+		if entry := order[ticket]; rest[entry] && !strings.HasSuffix(entry, mark) {
 			expected = append(expected, tokenOf(entry))
 		}
 	}
-	require.Greater(t, len(expected), waiters/3)
+	require.Len(t, expected, 2*66-2*quitters(66))
 	require.Equal(t, expected, served)
 }
 

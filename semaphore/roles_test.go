@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -168,14 +169,16 @@ func playWait(p part, a *actor) error {
 				ctx = canceled
 			case 6:
 				var stop context.CancelFunc
-				ctx, stop = context.WithTimeout(ctx, time.Second)
+				ctx, stop = context.WithTimeout(ctx, 3*time.Second)
 				defer stop()
 			}
 			permit, err := a.semaphore.Acquire(ctx)
+			if errors.Is(err, semaphore.ErrCanceled) || errors.Is(err, semaphore.ErrTimeout) {
+				a.say("gave up")
+				return
+			}
 			if err != nil {
-				if i%10 != 3 && i%10 != 6 {
-					a.say("failed %v", err)
-				}
+				a.say("failed %v", err)
 				return
 			}
 			conn := a.redis.Get()
@@ -197,6 +200,16 @@ func playWait(p part, a *actor) error {
 	cancel()
 	a.say("done")
 	return nil
+}
+
+// quitters is how many of so many goroutines of playWait give up.
+func quitters(goroutines int) (n int) {
+	for i := range goroutines {
+		if i%10 == 3 || i%10 == 6 {
+			n++
+		}
+	}
+	return n
 }
 
 // child is a process in a role, seen from the test.
