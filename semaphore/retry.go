@@ -62,6 +62,9 @@ func (e unsentError) Unwrap() error { return e.error }
 
 // neverSent says that an attempt failed before anything could reach a server.
 func neverSent(err error) bool {
+	if err == nil {
+		return false
+	}
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
 }

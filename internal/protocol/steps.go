@@ -195,7 +195,7 @@ func (s Steps) run(ctx context.Context, script *redisadapter.Script, args ...str
 	line := make([]string, 0, 3+len(args))
 	line = append(line, s.Process, strconv.Itoa(s.Capacity), ms(s.Lease))
 	line = append(line, args...)
-	sent := time.Now()
+	sent := Now()
 	raw, err := s.Client.Eval(ctx, script, s.Keys.fixed, line)
 	r := &reply{}
 	if err != nil {

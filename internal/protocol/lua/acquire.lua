@@ -18,22 +18,25 @@ if void > 0 and now > void then
 end
 
 -- The short cut: nothing to mend, refresh or reclaim, and nobody waits. The
--- count in the name decides, not the list: should the list fall short, the next
--- begin() mends it.
-if plain and 2 * lease <= ttl and held + n <= capacity
-  and redis.call('ZCARD', QUEUE) == 0
-  and #redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, 1) == 0 then
-  local ends, fence = now + lease, math.max(seq + 1, clock)
-  local record = string.format('%.0f %.0f %.0f %.0f %s', n, ends, fence, now, owner)
-  if redis.call('HSETNX', LOCKED, token, record) == 1 then
-    redis.call('LPOP', AVAILABLE, n)
-    redis.call('ZADD', LEASES, ends, token)
-    redis.call('HSET', NAME, 'held', held + n, 'seq', string.format('%.0f', fence))
-    if held == 0 then
-      redis.call('PEXPIRE', LOCKED, ttl)
-      redis.call('PEXPIRE', LEASES, ttl)
+-- count in the name decides, not the list: should the list fall short, or be none,
+-- the next begin() mends it or fails.
+if plain and 2 * lease <= ttl and held + n <= capacity and redis.call('ZCARD', QUEUE) == 0 then
+  local records = redis.call('HLEN', LOCKED)
+  local first = tonumber(redis.call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')[2])
+  local sound = records <= held and (records > 0) == (held > 0) and (first ~= nil) == (held > 0)
+  if sound and (not first or first > now) then
+    local ends, fence = now + lease, math.max(seq + 1, clock)
+    local record = string.format('%.0f %.0f %.0f %.0f ', n, ends, fence, now) .. owner
+    if redis.call('HSETNX', LOCKED, token, record) == 1 then
+      redis.pcall('LPOP', AVAILABLE, n)
+      redis.call('ZADD', LEASES, ends, token)
+      redis.call('HSET', NAME, 'held', held + n, 'seq', string.format('%.0f', fence))
+      if held == 0 then
+        redis.call('PEXPIRE', LOCKED, ttl)
+        redis.call('PEXPIRE', LEASES, ttl)
+      end
+      return {now, 0, '', 1, ends, fence, capacity}
     end
-    return {now, 0, '', 1, ends, fence, capacity}
   end
 end
 
@@ -42,10 +45,15 @@ begin()
 serve()
 local outcome, first, second, places = 0, 0, 0, 0
 local member = table.concat({token, ARGV[5], ARGV[3], self, owner}, ' ')
-local ends, fence = string.match(redis.call('HGET', LOCKED, token) or '', '^%d+ (%d+) (%d+)')
+local record = redis.call('HGET', LOCKED, token)
+local _, ends, fence = holding(record)
+if record and not ends then -- it has ended, with more others than one call reclaims
+  drop(token)
+  serve()
+end
 local ticket = redis.call('ZSCORE', QUEUE, member)
-if ends and tonumber(ends) > now then
-  outcome, first, second = 1, tonumber(ends), tonumber(fence)
+if ends then
+  outcome, first, second = 1, ends, tonumber(fence)
 elseif ticket then
   outcome, first, second, places = 2, tonumber(ticket), next_end(), redis.call('ZRANK', QUEUE, member)
 elseif held + n <= capacity and redis.call('ZCARD', QUEUE) == 0 then

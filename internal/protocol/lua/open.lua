@@ -19,6 +19,8 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000) -- server time, ms
 local clock = time[1] * 1000000 + time[2]               -- server time, µs
 
+local MOST = 1000000 -- greatest capacity, and so the most that a token can hold
+
 local name = redis.call('HMGET', NAME, 'capacity', 'held', 'seq', 'ttl', 'fresh')
 local capacity = tonumber(name[1]) -- permits in all; nil: the semaphore does not exist
 local held = tonumber(name[2])     -- permits that are held
@@ -29,4 +31,18 @@ local fresh = tonumber(name[5])    -- when the keys were last given that life, m
 -- plain: the state needs no mending, and the keys no new life, as far as this
 -- reading shows; the short cuts of acquire and release rest on it.
 local plain = version and capacity and held and seq and ttl and fresh
-  and now >= fresh and now - fresh <= ttl / 8
+if plain then
+  local sum = capacity + held + seq + ttl + fresh -- a whole number if all are
+  plain = sum % 1 == 0 and sum < 2 ^ 53 and capacity <= MOST
+    and now >= fresh and now - fresh <= ttl / 8
+end
+
+-- parse reads a record of a holder: permits, end of lease (ms), fence (as text).
+-- It answers nil for one that no step can have written.
+local function parse(record)
+  local n, ends, fence = string.match(record or '', '^(%d+) (%d+) (%d+) %d+ ')
+  n, ends = tonumber(n), tonumber(ends)
+  if n and n <= MOST and ends <= 2 ^ 50 and tonumber(fence) <= 2 ^ 53 then
+    return n, ends, fence
+  end
+end

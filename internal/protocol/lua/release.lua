@@ -8,18 +8,19 @@
 --@include open
 local token, call = ARGV[4], ARGV[4] .. ' ' .. ARGV[5]
 local record = redis.call('HGET', LOCKED, token)
-local n, ends, fence = string.match(record or '', '^(%d+) (%d+) (%d+) %d+ ')
+local n, ends, fence = parse(record)
 
+-- note remembers the call. A list of a wrong type does not fail the step.
 local function note()
-  local length = redis.call('LPUSH', RELEASED, call)
+  local length = redis.pcall('LPUSH', RELEASED, call)
   if length == 1 then
     redis.call('PEXPIRE', RELEASED, ttl)
-  elseif length > 2048 then
+  elseif (tonumber(length) or 0) > 2048 then
     redis.call('LTRIM', RELEASED, 0, 1023)
   end
 end
 
-if not ends or tonumber(ends) <= now then
+if not ends or ends <= now then
   local free = capacity and held and math.max(capacity - held, 0) or 0
   for _, done in ipairs(redis.call('LRANGE', RELEASED, 0, -1)) do
     if done == call then
@@ -32,21 +33,22 @@ if not ends or tonumber(ends) <= now then
   end
 end
 
--- The short cut: nothing to mend or refresh, one permit, and nobody waits.
-if plain and n == '1' and held <= capacity and redis.call('ZCARD', QUEUE) == 0 then
-  redis.call('HDEL', LOCKED, token)
+-- The short cut: nothing to mend or refresh, one permit, and nobody waits. Its
+-- first write is the only one that can fail, and needs no memory.
+if plain and n == 1 and held <= capacity and redis.call('ZCARD', QUEUE) == 0 then
   redis.call('ZREM', LEASES, token)
-  if redis.call('RPUSH', AVAILABLE, fence .. ':1') == 1 then
+  redis.call('HDEL', LOCKED, token)
+  redis.call('HSET', NAME, 'held', held - 1)
+  if redis.pcall('RPUSH', AVAILABLE, fence .. ':1') == 1 then
     redis.call('PEXPIRE', AVAILABLE, ttl)
   end
-  redis.call('HSET', NAME, 'held', held - 1)
   note()
   return {now, 0, '', 1, capacity - held + 1}
 end
 
 --@include work
 begin()
-drop(token, redis.call('HGET', LOCKED, token))
+drop(token)
 serve()
 local grants = settle()
 note()

@@ -12,4 +12,4 @@ end
 begin()
 serve()
 local grants = settle()
-return {now, more, grants, math.max(capacity - held, 0), capacity, redis.call('HEXISTS', LOCKED, ARGV[4])}
+return {now, more, grants, math.max(capacity - held, 0), capacity, holding(redis.call('HGET', LOCKED, ARGV[4])) and 1 or 0}

@@ -41,7 +41,7 @@ for _ = 1, leavers do
 end
 for _ = 1, requeued do
   if redis.call('HEXISTS', LOCKED, ARGV[at]) == 0 then
-    join(ARGV[at + 1], ARGV[at + 2])
+    join(ARGV[at + 1], tonumber(ARGV[at + 2]))
   end
   at = at + 3
 end
@@ -54,9 +54,9 @@ for i = 1, sought do
       places = redis.call('ZRANK', QUEUE, member)
     end
   else
-    local until_, fence = string.match(redis.call('HGET', LOCKED, token) or '', '^%d+ (%d+) (%d+)')
+    local _, until_, fence = holding(redis.call('HGET', LOCKED, token))
     if until_ then
-      mail[self] = (mail[self] or '') .. token .. ' ' .. fence .. ' ' .. until_ .. '\n'
+      write(self, token, fence, until_)
     else
       found[i] = 0
     end

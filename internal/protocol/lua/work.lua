@@ -7,13 +7,28 @@
 local CLAIM = 3000          -- ms: the claim window, first lease of a grant from the queue
 local BATCH = 500           -- most tokens that one call reclaims, and most it serves
 local DEAD_KNOWN = 600000   -- ms: how long a dead process is remembered
-local INBOX_LIMIT = 65536   -- bytes: an unread message longer than that is stale
+local INBOX_LIMIT = 65536   -- bytes: an unread message of that length or more is stale
 
 local spare = {}            -- permits in hand: taken from a holder, not yet given on
 local mail = {}             -- client id -> its grants, as in the reply
 local more = 0              -- the second element of the reply
 local dirty = false         -- held or seq have changed
 local stale = false         -- all keys need a new life
+local torn = false          -- a hold was ended of which the permits are not known
+
+-- whole answers a number that these scripts may have written, nil for anything else.
+local function whole(text, most)
+  local n = tonumber(text)
+  return n and n >= 0 and n <= (most or 2 ^ 53) and n % 1 == 0 and n or nil
+end
+
+-- outlive makes the keys live twice as long as a lease that ends then.
+local function outlive(ends)
+  if 2 * (ends - now) > (ttl or 0) then
+    ttl = 2 * (ends - now)
+    stale = true
+  end
+end
 
 local function next_number()
   seq = math.max(seq + 1, clock)
@@ -30,11 +45,19 @@ end
 -- hold writes the record and the lease of a holder that take() has counted.
 -- Record: permits, end of lease (ms), fence, since (ms), owner.
 local function hold(token, n, ends, fence, owner)
-  redis.call('HSET', LOCKED, token, string.format('%.0f %.0f %.0f %.0f %s', n, ends, fence, now, owner))
+  redis.call('HSET', LOCKED, token, string.format('%.0f %.0f %.0f %.0f ', n, ends, fence, now) .. owner)
   redis.call('ZADD', LEASES, ends, token)
   if held == n then -- both keys are new
     redis.call('PEXPIRE', LOCKED, ttl)
     redis.call('PEXPIRE', LEASES, ttl)
+  end
+end
+
+-- holding is parse for a record whose lease has not ended, nil for any other.
+local function holding(record)
+  local n, ends, fence = parse(record)
+  if n and ends > now then
+    return n, ends, fence
   end
 end
 
@@ -51,21 +74,24 @@ local function take(n)
   end
 end
 
--- drop ends the hold of a token and takes its permits in hand. It answers
--- false for a record that cannot be read: only mend() can count its permits.
-local function drop(token, record)
-  redis.call('ZREM', LEASES, token)
-  redis.call('HDEL', LOCKED, token)
-  local n, fence = string.match(record or '', '^(%d+) %d+ (%d+) %d+ ')
-  if not n then
-    return false
+-- drop ends the hold of a token, if it has one, and takes its permits in hand. Those
+-- of a record that can't be read only mend() can count.
+local function drop(token)
+  local record = redis.call('HGET', LOCKED, token)
+  local leased = redis.call('ZREM', LEASES, token) == 1
+  if record then
+    redis.call('HDEL', LOCKED, token)
   end
-  held = held - n
-  dirty = true
-  for i = 1, tonumber(n) do
-    spare[#spare + 1] = fence .. ':' .. i
+  local n, _, fence = parse(record)
+  if n then
+    held = held - n
+    dirty = true
+    for i = 1, math.min(n, capacity - #spare) do
+      spare[#spare + 1] = fence .. ':' .. i
+    end
+  elseif record or leased then
+    torn = true
   end
-  return true
 end
 
 -- mend makes the state whole from whatever is left of it: it creates the
@@ -76,44 +102,49 @@ local function mend()
   capacity = capacity or tonumber(ARGV[2])
   redis.call('HSET', NAME, 'capacity', capacity)
   seq = math.max(seq or 0, clock - 1)
-  local sum, known, orphans = 0, {}, {}
+  local leases, orphans, sum = {}, 0, 0
+  local scores = redis.call('ZRANGE', LEASES, 0, -1, 'WITHSCORES')
+  for i = 1, #scores, 2 do
+    leases[scores[i]] = whole(scores[i + 1], 2 ^ 50) or 0
+    orphans = orphans + 1
+  end
   local records = redis.call('HGETALL', LOCKED)
   for i = 1, #records, 2 do
     local token = records[i]
-    local n, ends, fence = string.match(records[i + 1], '^(%d+) (%d+) (%d+) %d+ ')
+    local n, ends, fence = parse(records[i + 1])
     if n then
-      known[token] = true
       sum = sum + n
       seq = math.max(seq, tonumber(fence))
-      if not redis.call('ZSCORE', LEASES, token) then
+      outlive(ends)
+      if leases[token] then
+        orphans = orphans - 1
+      end
+      if leases[token] ~= ends then
         redis.call('ZADD', LEASES, ends, token)
       end
+      leases[token] = nil
     else
       redis.call('HDEL', LOCKED, token)
     end
   end
-  for _, token in ipairs(redis.call('ZRANGE', LEASES, 0, -1)) do
-    if not known[token] then
-      orphans[#orphans + 1] = token
-    end
-  end
-  -- Leases without a record share the permits that nothing else accounts for.
-  local counted = held ~= nil
-  local missing = math.min(held or capacity, capacity) - sum
+  -- Leases without a record share the permits that nothing else accounts for. Who
+  -- had how many is not known: each counts for as many as it may have had.
+  local missing = (held or capacity - redis.call('LLEN', AVAILABLE)) - sum
+  local share = math.max(missing - orphans + 1, 1)
+  local lost = not held or missing > 0
   held = -1 -- until the sum is known; stale gives the keys their life
-  for i, token in ipairs(orphans) do
-    if missing > 0 then
-      local n = counted and i == #orphans and missing or 1
-      missing = missing - n
-      sum = sum + n
-      hold(token, n, tonumber(redis.call('ZSCORE', LEASES, token)), next_number(), '?')
+  for token, ends in pairs(leases) do
+    if lost then
+      sum = sum + share
+      outlive(ends)
+      hold(token, share, ends, next_number(), '?')
     else
       redis.call('ZREM', LEASES, token)
     end
   end
   held = sum
   local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')
-  seq = math.max(seq, tonumber(last[2]) or 0)
+  seq = math.max(seq, whole(last[2]) or 0)
   local lack = math.max(capacity - held, 0) - redis.call('LLEN', AVAILABLE)
   if lack > 0 then
     local number = string.format('%.0f', next_number())
@@ -128,15 +159,20 @@ local function mend()
   dirty, stale = true, true
 end
 
--- begin makes the state whole and reclaims what has ended.
+-- begin makes the state whole and reclaims what has ended. It reads each key
+-- before it writes, so that a key of a wrong type fails the step with
+-- nothing changed.
 local function begin()
-  if 2 * lease > (ttl or 0) then
-    ttl = 2 * lease
-    stale = true
-  end
-  if not (version and capacity and held and seq)
-    or redis.call('LLEN', AVAILABLE) ~= math.max(capacity - held, 0)
-    or redis.call('HLEN', LOCKED) ~= redis.call('ZCARD', LEASES) then
+  local free = redis.call('LLEN', AVAILABLE)
+  local records = redis.call('HLEN', LOCKED)
+  local leases = redis.call('ZCARD', LEASES)
+  redis.call('ZCARD', QUEUE)
+  redis.call('ZCARD', CLIENTS)
+  capacity, held, seq, ttl = whole(capacity, MOST), whole(held), whole(seq), whole(ttl)
+  local known = version and capacity and held and seq and ttl
+  outlive(now + lease)
+  if not known or free ~= math.max(capacity - held, 0)
+    or records ~= leases or records > held or (records == 0 and held > 0) then
     mend()
   end
   stale = stale or not plain
@@ -144,13 +180,8 @@ local function begin()
   if #ended == BATCH then
     more = 1
   end
-  local whole = true
   for _, token in ipairs(ended) do
-    whole = drop(token, redis.call('HGET', LOCKED, token)) and whole
-  end
-  if not whole then
-    spare, held = {}, nil
-    mend()
+    drop(token)
   end
 end
 
@@ -170,11 +201,20 @@ local function alive(client)
   return till > now
 end
 
+-- write adds a grant to the mail for a process. fence is a text.
+local function write(client, token, fence, ends)
+  mail[client] = (mail[client] or '') .. token .. ' ' .. fence .. ' ' .. string.format('%.0f', ends) .. '\n'
+end
+
 -- serve gives free permits to the head of the queue, and so on, until the head
 -- asks for more than are free: nobody overtakes it. Places of dead processes,
 -- and entries that cannot be read, go when they come to the head.
 -- Member: token, permits, lease (ms), client id, owner.
 local function serve()
+  if torn then
+    spare, torn = {}, false
+    mend()
+  end
   for _ = 1, BATCH do
     local member = redis.call('ZRANGE', QUEUE, 0, 0)[1]
     if not member then
@@ -182,7 +222,7 @@ local function serve()
     end
     local token, n, window, client, owner = string.match(member, '^(%S+) (%d+) (%d+) (%S+) (.*)$')
     n = tonumber(n)
-    if not n or n < 1 or n > capacity or not alive(client) then
+    if not n or n < 1 or n > capacity or not alive(client) or redis.call('HEXISTS', LOCKED, token) == 1 then
       redis.call('ZREM', QUEUE, member)
     elseif held + n > capacity then
       return
@@ -192,7 +232,7 @@ local function serve()
       local fence = next_number()
       take(n)
       hold(token, n, ends, fence, owner)
-      mail[client] = (mail[client] or '') .. string.format('%s %.0f %.0f\n', token, fence, ends)
+      write(client, token, string.format('%.0f', fence), ends)
     end
   end
   more = 1
@@ -200,6 +240,10 @@ end
 
 -- join queues a waiter of the caller's process.
 local function join(member, ticket)
+  if ticket > seq then
+    seq = ticket
+    dirty = true
+  end
   redis.call('ZADD', QUEUE, ticket, member)
   redis.call('PEXPIRE', QUEUE, ttl)
   redis.call('ZADD', CLIENTS, now + CLAIM, self)
@@ -210,23 +254,21 @@ end
 -- takes its permits in hand.
 local function leave(token, member)
   redis.call('ZREM', QUEUE, member)
-  local record = redis.call('HGET', LOCKED, token)
-  if record then
-    drop(token, record)
-  end
+  drop(token)
 end
 
 -- renew extends a lease that has not ended, and never shortens one. It answers
 -- the end of the lease, 0 if the token holds nothing.
 local function renew(token, window)
-  local n, ends, rest = string.match(redis.call('HGET', LOCKED, token) or '', '^(%d+) (%d+) (%d+ %d+ .*)$')
-  ends = tonumber(ends)
-  if not ends or ends <= now then
+  local record = redis.call('HGET', LOCKED, token)
+  local _, ends = holding(record)
+  if not ends then
     return 0
   end
   if now + window > ends then
     ends = now + window
-    redis.call('HSET', LOCKED, token, string.format('%s %.0f %s', n, ends, rest))
+    outlive(ends)
+    redis.call('HSET', LOCKED, token, (string.gsub(record, '^(%d+ )%d+', '%1' .. string.format('%.0f', ends))))
     redis.call('ZADD', LEASES, ends, token)
   end
   return ends
@@ -260,7 +302,7 @@ local function settle()
     if client ~= self then
       local inbox = NAME .. ':inbox:' .. client
       local unread = redis.pcall('LPOP', inbox)
-      if type(unread) == 'string' and #unread < INBOX_LIMIT then
+      if type(unread) == 'string' and #unread < INBOX_LIMIT and string.sub(unread, -1) == '\n' then
         grants = unread .. grants
       end
       redis.pcall('RPUSH', inbox, grants)

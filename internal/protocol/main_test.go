@@ -1,0 +1,55 @@
+package protocol
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"go.uber.org/goleak"
+
+	"github.com/redsem/redsem/internal/redistest"
+	"github.com/redsem/redsem/redisadapter"
+	"github.com/redsem/redsem/redisadapter/redigoadapter"
+)
+
+// The server that the tests share, each with a key of its own, and the client
+// through which the steps go.
+var (
+	server *redistest.Server
+	pool   *redis.Pool
+	client redisadapter.Redis
+)
+
+var luaCover = flag.Bool("luacover", false, "fail if a line of the Lua steps is never run")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(runTests(m))
+}
+
+func runTests(m *testing.M) int {
+	var err error
+	if server, err = redistest.New(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	pool = redistest.NewPool(server.Addr, 0)
+	client = redigoadapter.New(pool)
+	if *luaCover {
+		client = newCoverClient(client)
+	}
+	code := m.Run()
+	err = pool.Close()
+	if *luaCover {
+		err = errors.Join(err, reportLuaCover(server.Path("log")))
+	}
+	server.Close()
+	if err = errors.Join(err, goleak.Find()); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
