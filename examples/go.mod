@@ -2,6 +2,20 @@ module github.com/redsem/redsem/examples
 
 go 1.25.0
 
-require github.com/redsem/redsem v0.0.0
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0
+	github.com/gomodule/redigo v1.9.3
+	github.com/google/uuid v1.6.0
+	github.com/redsem/redsem v0.0.0
+	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/sirupsen/logrus v1.10.2 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sys v0.13.0 // indirect
+)
 
 replace github.com/redsem/redsem => ../
