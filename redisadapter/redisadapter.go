@@ -97,3 +97,27 @@ func IsNoScript(err error) bool {
 	var reply *ReplyError
 	return errors.As(err, &reply) && reply.Prefix() == "NOSCRIPT"
 }
+
+// NotSent marks an error before which nothing of the call can have reached a
+// server: no connection was to be had, say. Then redsem need not see to the call's
+// possible effects. An adapter that repeats a call may only mark its error if that
+// is so for each time.
+func NotSent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return notSent{err}
+}
+
+// IsNotSent says that an error was marked with NotSent.
+func IsNotSent(err error) bool {
+	if err == nil {
+		return false
+	}
+	var marked notSent
+	return errors.As(err, &marked)
+}
+
+type notSent struct{ error }
+
+func (e notSent) Unwrap() error { return e.error }

@@ -10,37 +10,49 @@ import (
 
 // claim extends the grants of one message to their full leases, in one call, for
 // waiters whose tokens must stay good even if the process ends the next instant.
-// It is complete when the first waiter gets its delivery; the first to confirm
-// makes the call, the others wait for its answer.
+// It is complete when the first waiter gets its delivery; the first to confirm has
+// the call made, the others wait for its answer too.
 type claim struct {
 	hub      *hub
 	renewals []protocol.Renewal
 
 	once      sync.Once
-	deadlines map[string]time.Time // of the tokens that hold
+	done      chan struct{}        // closed when the call is over
+	deadlines map[string]time.Time // of the tokens that hold; read after done
 }
+
+func newClaim(h *hub) *claim { return &claim{hub: h, done: make(chan struct{})} }
 
 func (c *claim) add(w *waiter) {
 	c.renewals = append(c.renewals, protocol.Renewal{Token: w.Token, Lease: w.Lease})
 }
 
-// confirm answers the deadline of a token, local time; false if it does not
-// hold, or if that can't be learnt: then its waiter must go on waiting.
-func (c *claim) confirm(token string) (time.Time, bool) {
-	c.once.Do(c.send)
+// start has the call made. The caller holds a reference to the hub.
+func (c *claim) start() {
+	c.once.Do(func() {
+		live.hold(c.hub)
+		go c.send() // ends within the claim window
+	})
+}
+
+// deadline is that of a token, local time, after done; false if it does not hold, or
+// if that could not be learnt: then its waiter must go on waiting.
+func (c *claim) deadline(token string) (time.Time, bool) {
 	deadline, ok := c.deadlines[token]
 	return deadline, ok && protocol.Now().Before(deadline)
 }
 
 func (c *claim) send() {
 	h := c.hub
-	steps := h.steps
+	defer live.exit(h)
+	defer close(c.done)
+	steps := h.current()
 	steps.Process = h.process()
 	var header protocol.Header
 	var ends []int64
 	ctx, cancel := context.WithTimeout(context.Background(), protocol.ClaimWindow)
 	defer cancel()
-	err := attempt(ctx, protocol.ClaimWindow, func(ctx context.Context) (err error) {
+	err := h.send(ctx, protocol.ClaimWindow, func(ctx context.Context) (err error) {
 		header, ends, err = steps.Renew(ctx, c.renewals)
 		return err
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/redsem/redsem/internal/protocol"
 	"github.com/redsem/redsem/redisadapter"
 )
 
@@ -81,15 +82,13 @@ func redisError(op, key string, err error) *Error {
 	case replyHas(err, "REDSEMVERSION"):
 		var reply *redisadapter.ReplyError
 		errors.As(err, &reply)
-		return &Error{op, key, ErrVersion, fmt.Errorf("Redis holds version %s, this is version %d",
-			versionOf(reply.Message), protocolVersion)}
+		return &Error{op, key, ErrVersion, fmt.Errorf("version %s in Redis, %q here",
+			versionOf(reply.Message), protocol.Version)}
 	case replyHas(err, "WRONGTYPE"):
 		return &Error{op, key, ErrWrongType, err}
 	}
 	return &Error{op, key, ErrRedis, err}
 }
-
-const protocolVersion = 1
 
 // versionOf finds the version in "… REDSEMVERSION 2 …".
 func versionOf(message string) string {
@@ -115,11 +114,12 @@ func replyHas(err error, codes ...string) bool {
 }
 
 // permanent says that it makes no sense to try again: the server was reached,
-// and what it refused it will refuse until somebody mends it.
+// and what it refused it will refuse until somebody mends it. Whatever else a
+// server answers may pass: that it loads its data, follows another one, has too
+// many clients or too little memory.
 func permanent(err error) bool {
-	var reply *redisadapter.ReplyError
-	return errors.As(err, &reply) && !replyHas(err, "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN",
-		"TRYAGAIN", "MOVED", "ASK", "BUSY", "UNBLOCKED", "NOREPLICAS", "MISCONF", "OOM")
+	return replyHas(err, "WRONGTYPE", "REDSEMVERSION", "NOPERM", "NOAUTH", "WRONGPASS") || replyHas(err, "ERR") &&
+		(strings.Contains(err.Error(), "unknown command") || strings.Contains(err.Error(), "compiling script"))
 }
 
 // contextError is the error of a wait that ctx has ended.

@@ -21,9 +21,9 @@ import (
 // Each holds a reference of its own to the hub and ends by itself.
 type hub struct {
 	key   hubKey
-	steps protocol.Steps
 	log   logging
-	clock protocol.Clock
+	clock *protocol.Clock
+	steps protocol.Steps // its Process is guarded by mu: see current
 
 	refs int // users; guarded by registry.mu
 
@@ -32,9 +32,11 @@ type hub struct {
 	mu        sync.Mutex
 	planned   time.Time          // when tend will look again by itself; guarded by mu
 	waiters   map[string]*waiter // by token, those that nothing was delivered to; guarded by mu
+	asking    int                // acquires under way; guarded by mu
 	line      *list.List         // of *waiter, those that have a ticket, lowest first; guarded by mu
 	leases    map[string]*lease  // to renew, by token; guarded by mu
-	leaving   []*leaver          // leaves that Redis has not confirmed; guarded by mu
+	flushing  bool               // sendLeaves runs; guarded by mu
+	leaving   []*leaver          // leaves that are still to be sent; guarded by mu
 	tending   bool               // the tend goroutine runs; guarded by mu
 	listening bool               // the listen goroutine runs; guarded by mu
 	quiet     context.CancelFunc // ends the pop under way; guarded by mu
@@ -62,6 +64,7 @@ type waiter struct {
 	place   *list.Element // in hub.line, or nil; guarded by hub.mu
 	missing bool          // Redis knows nothing of it: queue it again; guarded by hub.mu
 	gone    bool          // abandoned; guarded by hub.mu
+	again   time.Time     // until then an acquire that was not answered may still come to Redis
 }
 
 // delivery is what a waiter waits for: a grant, or an error that ends the wait.
@@ -86,6 +89,7 @@ func newHub(key hubKey, steps protocol.Steps, log logging) *hub {
 		key:     key,
 		steps:   steps,
 		log:     log,
+		clock:   live.clock(key.client),
 		wake:    make(chan struct{}, 1),
 		waiters: make(map[string]*waiter),
 		line:    list.New(),
@@ -94,11 +98,42 @@ func newHub(key hubKey, steps protocol.Steps, log logging) *hub {
 }
 
 // add announces a waiter whose acquire is about to be sent: its grant may come
-// before the answer.
-func (h *hub) add(w *waiter) {
+// before the answer. It gives the client id to send.
+func (h *hub) add(w *waiter) (process string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.renewIdentity()
 	h.waiters[w.Token] = w
+	h.asking++
+	return h.steps.Process
+}
+
+// asked notes that the acquire of an added waiter is over.
+func (h *hub) asked() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.asking--
+}
+
+// renewIdentity takes another client id if leaves were given up under the present
+// one: their places would come alive again with it. It does so when nobody
+// waits any more. The caller holds mu.
+func (h *hub) renewIdentity() {
+	if len(h.waiters) > 0 || h.asking > 0 || !h.gaveUp(protocol.Now()) {
+		return
+	}
+	h.steps.Process = uniqueName()
+	h.leaving = nil
+	if h.quiet != nil {
+		h.quiet() // it pops the old inbox
+	}
+}
+
+// current is a copy of the steps.
+func (h *hub) current() protocol.Steps {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.steps
 }
 
 // queue notes that an added waiter stands in the queue, and sees to its being
@@ -254,6 +289,14 @@ func (h *hub) deliver(grants []protocol.Grant) {
 	if len(grants) == 0 {
 		return
 	}
+	late := h.deliverInTime(grants)
+	if log := h.log.at(logger.Debug); log != nil && len(late) > 0 {
+		log.Log(logger.Debug, "grants came too late", "tokens", late)
+	}
+}
+
+// deliverInTime answers the tokens of grants that came too late.
+func (h *hub) deliverInTime(grants []protocol.Grant) (late []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	reading, _ := h.clock.Last()
@@ -266,16 +309,14 @@ func (h *hub) deliver(grants []protocol.Grant) {
 		}
 		d := delivery{grant: g, deadline: reading.Deadline(g.End)}
 		if !protocol.Now().Before(d.deadline) {
-			if log := h.log.at(logger.Debug); log != nil {
-				log.Log(logger.Debug, "grant came too late", "token", g.Token)
-			}
+			late = append(late, g.Token)
 			h.suspect()
 			continue
 		}
 		h.remove(w)
 		if w.full {
 			if c == nil {
-				c = &claim{hub: h}
+				c = newClaim(h)
 			}
 			c.add(w)
 			d.claim = c
@@ -285,6 +326,7 @@ func (h *hub) deliver(grants []protocol.Grant) {
 	for w, d := range delivered {
 		w.result <- d
 	}
+	return late
 }
 
 // fail ends the wait of everybody in the line.

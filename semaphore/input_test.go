@@ -90,11 +90,11 @@ func operations(s *semaphore.Semaphore) map[string]func() error {
 			_, err := s.Acquire(ctx)
 			return err
 		},
-		"Unlock":                    func() error { return s.Unlock("token") },
-		"Refresh":                   func() error { return s.Refresh("token") },
-		"IsResourceLocked":          func() error { _, err := s.IsResourceLocked("token"); return err },
-		"GetNumAvailableResources":  func() error { _, err := s.GetNumAvailableResources(); return err },
-		"AcquireWithCustomTimeout ": func() error { _, err := s.AcquireWithCustomTimeout(time.Second); return err },
+		"Unlock":                   func() error { return s.Unlock("token") },
+		"Refresh":                  func() error { return s.Refresh("token") },
+		"IsResourceLocked":         func() error { _, err := s.IsResourceLocked("token"); return err },
+		"GetNumAvailableResources": func() error { _, err := s.GetNumAvailableResources(); return err },
+		"AcquireWithCustomTimeout": func() error { _, err := s.AcquireWithCustomTimeout(3 * time.Second); return err },
 	}
 }
 

@@ -2,7 +2,6 @@ package semaphore
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/redsem/redsem/internal/protocol"
@@ -14,20 +13,25 @@ const (
 	// it.
 	leaveGrace = 100 * time.Millisecond
 
-	// leavePatience is how long a leave is repeated. By then the process, if
-	// it could not tend either, is taken for dead, and its places are gone.
+	// leavePatience is how long the goroutines go on for a leave that can't be
+	// sent. After that it goes with the tends for others; if there are none, the
+	// process's places end with its client id.
 	leavePatience = protocol.ClaimWindow + time.Second
 )
 
-// leaver is a waiter that has gone.
+// leaver is a waiter that has gone, until Redis has confirmed its leave.
 type leaver struct {
 	protocol.Waiter
-	until time.Time     // when to give up
-	sent  chan struct{} // closed when Redis has confirmed
+	due   time.Time     // when to send it; guarded by hub.mu
+	until time.Time     // when to give up; guarded by hub.mu
+	again time.Time     // send it once more then: its acquire may come late; guarded by hub.mu
+	sent  chan struct{} // closed when Redis has confirmed for the first time
+	heard bool          // sent is closed; guarded by hub.mu
 }
 
 func newLeaver(w *waiter) *leaver {
-	return &leaver{Waiter: w.Waiter, until: protocol.Now().Add(leavePatience), sent: make(chan struct{})}
+	now := protocol.Now()
+	return &leaver{Waiter: w.Waiter, due: now, until: now.Add(leavePatience), again: w.again, sent: make(chan struct{})}
 }
 
 // abandon ends the wait of a waiter, whatever has become of it in Redis: its place
@@ -39,7 +43,8 @@ func (h *hub) abandon(w *waiter) {
 	h.remove(w)
 	w.gone = true
 	h.leaving = append(h.leaving, l)
-	first := len(h.leaving) == 1
+	first := !h.flushing
+	h.flushing = true
 	h.mu.Unlock()
 	if first {
 		live.hold(h)
@@ -53,36 +58,44 @@ func (h *hub) abandon(w *waiter) {
 	}
 }
 
-// forget abandons a waiter after its acquire, unless nothing of it can have come
-// to Redis, or nothing was done there.
-func (h *hub) forget(w *waiter, err error) {
-	var unsent unsentError
-	if errors.As(err, &unsent) || permanent(err) {
+// forget gives up a waiter whose acquire is over: done says that it was granted or
+// queued. Nothing is to be sent if it was not, and can't be any more.
+func (h *hub) forget(w *waiter, done bool) {
+	if !done && w.again.IsZero() {
 		h.settled(w)
 		return
 	}
 	h.abandon(w)
 }
 
-// sendLeaves sends the leaves, many in one call, until there are none left. What
-// can't be sent is repeated with the next tends.
+// sendLeaves sends the leaves that are due, many in one call, until there are none
+// left. What can't be sent is repeated with the next tends.
 func (h *hub) sendLeaves() {
 	defer live.exit(h)
 	for {
 		h.mu.Lock()
-		batch := h.leaving[:min(len(h.leaving), tendBatch):min(len(h.leaving), tendBatch)]
-		h.mu.Unlock()
+		batch := h.leavers(protocol.Now())
+		steps := h.steps
 		if len(batch) == 0 {
+			h.flushing = false
+			h.startTend() // for those that are due later
+			h.mu.Unlock()
 			return
 		}
+		h.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), attemptTimeout)
-		header, err := h.steps.Leave(ctx, waitersOf(batch))
+		header, err := steps.Leave(ctx, waitersOf(batch))
 		cancel()
 		if err != nil {
 			if log := h.log.at(logger.Error); log != nil {
-				log.Log(logger.Error, "leave failed", "waiters", len(batch), "error", err)
+				log.Log(logger.Error, "leave failed, will be repeated", "waiters", len(batch), "error", err)
 			}
-			h.leaveLater(err)
+			h.mu.Lock()
+			h.flushing = false
+			h.giveUp(err)
+			h.suspect()
+			h.startTend()
+			h.mu.Unlock()
 			return
 		}
 		h.left(batch)
@@ -90,32 +103,66 @@ func (h *hub) sendLeaves() {
 	}
 }
 
-// leaveLater has the next tends repeat the leaves, unless Redis will refuse
-// them then too.
-func (h *hub) leaveLater(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if permanent(err) {
-		h.leaving = nil
-		return
+// startTend runs the tend goroutine if there are leaves for it. The caller holds mu
+// and a reference.
+func (h *hub) startTend() {
+	if len(h.leaving) > 0 {
+		h.start()
+		h.nudge()
 	}
-	h.start()
-	h.nudge()
+}
+
+// leavers are those due now, a batch at most. The caller holds mu.
+func (h *hub) leavers(now time.Time) []*leaver {
+	var batch []*leaver
+	for _, l := range h.leaving {
+		if len(batch) < tendBatch && !l.due.After(now) {
+			batch = append(batch, l)
+		}
+	}
+	return batch
+}
+
+// giveUp makes the goroutines not go on for leaves that Redis will refuse again.
+// The caller holds mu.
+func (h *hub) giveUp(err error) {
+	for _, l := range h.leaving {
+		if permanent(err) {
+			l.until = protocol.Now()
+		}
+	}
+}
+
+// gaveUp says that a leave was not confirmed in time. The caller holds mu.
+func (h *hub) gaveUp(now time.Time) bool {
+	for _, l := range h.leaving {
+		if now.After(l.until) {
+			return true
+		}
+	}
+	return false
 }
 
 // left notes that Redis has confirmed leaves.
-func (h *hub) left(done []*leaver) {
-	gone := make(map[*leaver]bool, len(done))
-	for _, l := range done {
-		gone[l] = true
+func (h *hub) left(confirmed []*leaver) {
+	done := make(map[*leaver]bool, len(confirmed))
+	for _, l := range confirmed {
+		done[l] = true
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	now := protocol.Now()
 	rest := make([]*leaver, 0, len(h.leaving))
 	for _, l := range h.leaving {
-		if gone[l] {
+		if done[l] && !l.heard {
+			l.heard = true
 			close(l.sent)
-		} else {
+		}
+		if done[l] && l.again.After(now) {
+			l.due, l.until, l.again = l.again, l.again.Add(leavePatience), time.Time{}
+			done[l] = false
+		}
+		if !done[l] {
 			rest = append(rest, l)
 		}
 	}

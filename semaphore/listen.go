@@ -25,11 +25,11 @@ func (h *hub) listen() {
 	defer live.exit(h)
 	var pause time.Duration
 	for {
-		ctx, ok := h.listenOn()
+		ctx, inbox, ok := h.listenOn()
 		if !ok {
 			return
 		}
-		message, ok, err := h.steps.Client.BLPop(ctx, h.steps.Keys.Inbox(h.steps.Process), listenBlock)
+		message, ok, err := h.steps.Client.BLPop(ctx, inbox, listenBlock)
 		if err == nil {
 			pause = 0
 			if ok {
@@ -60,9 +60,9 @@ func (h *hub) listen() {
 	}
 }
 
-// listenOn gives a context for the next pop, which hush may end; it is false if
-// listening is over.
-func (h *hub) listenOn() (context.Context, bool) {
+// listenOn gives a context for the next pop, which hush may end, and the key to
+// pop; it is false if listening is over.
+func (h *hub) listenOn() (ctx context.Context, inbox string, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.quiet != nil {
@@ -71,9 +71,8 @@ func (h *hub) listenOn() (context.Context, bool) {
 	if h.line.Len() == 0 && protocol.Now().Sub(h.emptied) >= linger {
 		h.listening = false
 		h.quiet = nil
-		return nil, false
+		return nil, "", false
 	}
-	var ctx context.Context
 	ctx, h.quiet = context.WithCancel(context.Background())
-	return ctx, true
+	return ctx, h.steps.Keys.Inbox(h.steps.Process), true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,6 +20,7 @@ type request struct {
 	full    bool          // with the full lease, whatever becomes of this process
 	try     bool          // without waiting
 	timeout time.Duration // of one attempt; 0: as long as the context lets it
+	start   time.Time     // of the call
 }
 
 // grant is what a caller gets.
@@ -33,32 +35,39 @@ type grant struct {
 // place in the queue is not known: the caller starts anew.
 var errAgain = errors.New("granted too late")
 
+// mostTries is how often a caller starts anew.
+const mostTries = 3
+
 // obtain gets permits, in turn. With an error nothing is held, and no place in
 // the queue is kept.
 func (s *Semaphore) obtain(ctx context.Context, req request) (grant, error) {
-	start := protocol.Now()
+	req.start = protocol.Now()
 	h := live.enter(s.spare)
 	defer live.exit(h)
-	for {
+	var g grant
+	err := errAgain
+	for tries := 0; errors.Is(err, errAgain) && tries < mostTries; tries++ {
 		if ctx.Err() != nil {
-			return grant{}, s.gaveUp(contextError(ctx, req.op, s.key), start)
+			err = contextError(ctx, req.op, s.key)
+			break
 		}
-		g, err := s.obtainOnce(ctx, h, req, start)
-		if err == nil {
-			return s.granted(g, start), nil
-		}
-		if err == errAgain && (req.timeout == 0 || protocol.Now().Sub(start) < req.timeout) {
-			continue
-		}
-		if err == errAgain {
-			err = &Error{req.op, s.key, ErrTimeout, err}
-		}
-		return grant{}, s.gaveUp(err, start)
+		g, err = s.obtainOnce(ctx, h, req)
 	}
+	waited := protocol.Now().Sub(req.start)
+	if err != nil {
+		if log := s.log.at(logger.Info); log != nil {
+			log.Log(logger.Info, "not locked", "error", err, "waited", waited)
+		}
+		return grant{}, err
+	}
+	if log := s.log.at(logger.Info); log != nil {
+		log.Log(logger.Info, "locked", "token", g.token, "fence", g.fence, "waited", waited)
+	}
+	return g, nil
 }
 
 // obtainOnce asks with a new token.
-func (s *Semaphore) obtainOnce(ctx context.Context, h *hub, req request, start time.Time) (grant, error) {
+func (s *Semaphore) obtainOnce(ctx context.Context, h *hub, req request) (grant, error) {
 	w := &waiter{
 		Waiter: protocol.Waiter{
 			Token:   uuid.NewString(),
@@ -69,7 +78,6 @@ func (s *Semaphore) obtainOnce(ctx context.Context, h *hub, req request, start t
 		full:   req.full,
 		result: make(chan delivery, 1),
 	}
-	h.add(w)
 	a, err := s.acquire(ctx, h, w, req)
 	if err != nil {
 		return grant{}, err
@@ -78,58 +86,40 @@ func (s *Semaphore) obtainOnce(ctx context.Context, h *hub, req request, start t
 	switch a.Outcome {
 	case protocol.Granted:
 		h.settled(w)
-		g := grant{token: w.Token, fence: a.Fence, deadline: a.Deadline(a.End)}
+		d := delivery{grant: protocol.Grant{Token: w.Token, Fence: a.Fence}, deadline: a.Deadline(a.End)}
 		// An earlier attempt, whose answer was lost, may have been queued and
 		// granted since: then the lease is the claim window.
-		g.short = a.End-a.Server < w.Lease.Milliseconds()
-		if g.short && req.full {
-			c := &claim{hub: h}
-			c.add(w)
-			g.deadline, _ = c.confirm(w.Token)
-			g.short = false
+		if a.End-a.Server < w.Lease.Milliseconds() {
+			if !req.full {
+				return grant{w.Token, a.Fence, d.deadline, true}, nil
+			}
+			d.claim = newClaim(h)
+			d.claim.add(w)
 		}
-		if !protocol.Now().Before(g.deadline) {
-			h.abandon(w)
-			return grant{}, errAgain
+		if d.claim == nil && protocol.Now().Before(d.deadline) {
+			return grant{w.Token, a.Fence, d.deadline, false}, nil
 		}
-		return g, nil
+		w.result <- d
+		return s.wait(ctx, h, w, req)
 	case protocol.Queued:
 		if log := s.log.at(logger.Debug); log != nil {
 			log.Log(logger.Debug, "waiting", "token", w.Token, "ticket", a.Ticket, "before", a.Places)
 		}
 		h.queue(w, a)
-		return s.wait(ctx, h, w, req, start)
+		return s.wait(ctx, h, w, req)
 	default:
 		h.settled(w)
 		return grant{}, &Error{req.op, s.key, ErrNotAvailable, nil}
 	}
 }
 
-func (s *Semaphore) granted(g grant, start time.Time) grant {
-	if log := s.log.at(logger.Info); log != nil {
-		log.Log(logger.Info, "locked", "token", g.token, "fence", g.fence, "waited", protocol.Now().Sub(start))
-	}
-	return g
-}
-
-func (s *Semaphore) gaveUp(err error, start time.Time) error {
-	if log := s.log.at(logger.Info); log != nil {
-		log.Log(logger.Info, "not locked", "error", err, "waited", protocol.Now().Sub(start))
-	}
-	return err
-}
-
-// acquire sends the acquire of an added waiter. If it fails the waiter is gone.
-// A call that can be cancelled does not wait for an answer that is long in
+// acquire announces a waiter and sends its acquire. If it fails the waiter is
+// gone. A call that can be cancelled does not wait for an answer that is long in
 // coming; what the answer brings is given back then.
 func (s *Semaphore) acquire(ctx context.Context, h *hub, w *waiter, req request) (protocol.Acquired, error) {
 	if ctx.Done() == nil {
 		a, err := s.sendAcquire(ctx, h, w, req)
-		if err != nil {
-			h.forget(w, err)
-			return a, s.fail(req.op, err)
-		}
-		return a, nil
+		return a, s.acquireFailed(h, w, req, err)
 	}
 	type result struct {
 		protocol.Acquired
@@ -137,49 +127,59 @@ func (s *Semaphore) acquire(ctx context.Context, h *hub, w *waiter, req request)
 	}
 	answer, abandoned := make(chan result), make(chan struct{})
 	live.hold(h)
-	go func() { // ends when the steps are answered or have failed for good
+	go func() { // ends when the acquire is answered or has failed for good
 		defer live.exit(h)
 		a, err := s.sendAcquire(context.WithoutCancel(ctx), h, w, req)
 		select {
 		case answer <- result{a, err}:
 		case <-abandoned:
-			h.forget(w, err)
+			h.forget(w, err == nil && (a.Outcome == protocol.Granted || a.Outcome == protocol.Queued))
 		}
 	}()
 	select {
 	case r := <-answer:
-		if r.err != nil {
-			h.forget(w, r.err)
-			return r.Acquired, s.fail(req.op, r.err)
-		}
-		return r.Acquired, nil
+		return r.Acquired, s.acquireFailed(h, w, req, r.err)
 	case <-ctx.Done():
 		close(abandoned)
 		return protocol.Acquired{}, contextError(ctx, req.op, s.key)
 	}
 }
 
+// acquireFailed gives up a waiter whose acquire has failed, and makes the error
+// for the caller; nil if it has not.
+func (s *Semaphore) acquireFailed(h *hub, w *waiter, req request, err error) error {
+	if err == nil {
+		return nil
+	}
+	h.forget(w, false)
+	if end, ok := s.end(req); ok && !protocol.Now().Before(end) {
+		return s.timedOut(req, err)
+	}
+	return s.fail(req.op, err)
+}
+
 // sendAcquire sends until there is an answer that counts. A call that reaches
 // Redis after its sender has given up is void.
 func (s *Semaphore) sendAcquire(ctx context.Context, h *hub, w *waiter, req request) (a protocol.Acquired, err error) {
-	if req.timeout > 0 {
+	steps := s.base
+	steps.Process = h.add(w)
+	defer h.asked()
+	if end, ok := s.end(req); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, req.timeout)
+		ctx, cancel = context.WithTimeout(ctx, end.Sub(protocol.Now()))
 		defer cancel()
 	}
-	steps := s.spare.steps
-	steps.Process = h.steps.Process
-	sent := false
-	for range 3 { // a reading of the clock that was wrong is right after one answer
-		err = attempt(ctx, askPatience, func(ctx context.Context) (err error) {
-			void := h.clock.VoidAfter(protocol.Now(), attemptTimeout+time.Second)
-			a, err = steps.Acquire(ctx, w.Waiter, !req.try, void)
-			sent = sent || !neverSent(err)
+	repeated := false
+	for range mostTries { // a reading of the clock that was wrong is right after one answer
+		err = h.send(ctx, askPatience, func(ctx context.Context) (err error) {
+			now := protocol.Now()
+			a, err = steps.Acquire(ctx, w.Waiter, !req.try, h.clock.VoidAfter(now, underWay), repeated)
+			if ambiguous(err) {
+				w.again = now.Add(underWay)
+			}
+			repeated = true
 			return err
 		})
-		if err != nil && !sent {
-			err = unsentError{err}
-		}
 		if err != nil {
 			return a, err
 		}
@@ -191,57 +191,66 @@ func (s *Semaphore) sendAcquire(ctx context.Context, h *hub, w *waiter, req requ
 	return a, errors.New("the clock of the server jumps")
 }
 
-// wait waits for the grant of a queued waiter. If it fails the waiter is gone.
-func (s *Semaphore) wait(ctx context.Context, h *hub, w *waiter, req request, start time.Time) (grant, error) {
-	var timer *time.Timer
+// end is when the wait of a request ends by its timeout, false if never.
+func (s *Semaphore) end(req request) (time.Time, bool) {
+	if req.timeout == 0 {
+		return time.Time{}, false
+	}
+	attempts := min(time.Duration(s.settings.LockAttempts), math.MaxInt64/req.timeout)
+	return req.start.Add(req.timeout * attempts), true
+}
+
+// wait waits for the grant of a waiter. If it fails the waiter is gone.
+func (s *Semaphore) wait(ctx context.Context, h *hub, w *waiter, req request) (grant, error) {
 	var timeout <-chan time.Time
-	if req.timeout > 0 {
-		timer = time.NewTimer(start.Add(req.timeout).Sub(protocol.Now()))
+	if end, ok := s.end(req); ok {
+		timer := time.NewTimer(end.Sub(protocol.Now()))
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	for tries := 1; ; {
+	var d delivery
+	var confirmed <-chan struct{}
+	for {
 		select {
-		case d := <-w.result:
+		case d = <-w.result:
 			if d.err != nil {
 				h.abandon(w)
 				return grant{}, s.fail(req.op, d.err)
 			}
 			if d.claim != nil {
-				deadline, ok := d.claim.confirm(w.Token)
-				if !ok {
-					h.requeue(w)
-					continue
-				}
-				d.deadline = deadline
+				d.claim.start()
+				confirmed = d.claim.done
+				continue
 			}
-			if ctx.Err() != nil {
-				h.abandon(w)
-				return grant{}, contextError(ctx, req.op, s.key)
+		case <-confirmed:
+			confirmed = nil
+			var ok bool
+			if d.deadline, ok = d.claim.deadline(w.Token); !ok && w.ticket != 0 {
+				h.requeue(w)
+				continue
 			}
-			return grant{w.Token, d.grant.Fence, d.deadline, d.claim == nil}, nil
 		case <-ctx.Done():
 			h.abandon(w)
 			return grant{}, contextError(ctx, req.op, s.key)
 		case <-timeout:
-			if tries < s.settings.LockAttempts {
-				if log := s.log.at(logger.Info); log != nil {
-					log.Log(logger.Info, "still waiting", "token", w.Token, "attempt", tries, "of", s.settings.LockAttempts)
-				}
-				tries++
-				timer.Reset(req.timeout)
-				continue
-			}
-			trouble := h.lastTrouble()
 			h.abandon(w)
-			return grant{}, s.timedOut(req, tries, trouble)
+			return grant{}, s.timedOut(req, h.lastTrouble())
 		}
+		if ctx.Err() != nil {
+			h.abandon(w)
+			return grant{}, contextError(ctx, req.op, s.key)
+		}
+		if !protocol.Now().Before(d.deadline) {
+			h.abandon(w)
+			return grant{}, &Error{req.op, s.key, ErrTimeout, errAgain}
+		}
+		return grant{w.Token, d.grant.Fence, d.deadline, d.claim == nil}, nil
 	}
 }
 
 // timedOut says how long was waited, and what trouble there was with Redis.
-func (s *Semaphore) timedOut(req request, tries int, trouble error) error {
-	cause := fmt.Errorf("%d × %v", tries, req.timeout)
+func (s *Semaphore) timedOut(req request, trouble error) error {
+	cause := fmt.Errorf("%d × %v", s.settings.LockAttempts, req.timeout)
 	if trouble != nil {
 		cause = fmt.Errorf("%w: %w", cause, redisError(req.op, s.key, trouble))
 	}

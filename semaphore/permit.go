@@ -27,6 +27,8 @@ type Permit struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
+	releasing sync.Mutex // one Release at a time
+
 	mu       sync.Mutex
 	deadline time.Time   // guarded by mu
 	expiry   *time.Timer // runs expire at the deadline; guarded by mu
@@ -109,34 +111,46 @@ func (p *Permit) Done() <-chan struct{} { return p.ctx.Done() }
 // Refresh extends the lease: it ends in Expiration from now, unless it would
 // have ended later. ErrNotHeld if the permit was released or is lost.
 func (p *Permit) Refresh(ctx context.Context) error {
+	if cause := context.Cause(p.ctx); cause != nil {
+		return &Error{"refresh", p.s.key, ErrNotHeld, cause}
+	}
 	deadline, err := p.s.refresh(ctx, "refresh", p.token)
+	if errors.Is(err, ErrNotHeld) {
+		p.lose(ErrNotHeld)
+	}
 	if err != nil {
-		if errors.Is(err, ErrNotHeld) {
-			p.lose(ErrNotHeld)
-		}
 		return err
 	}
 	p.extend(deadline)
-	if cause := context.Cause(p.ctx); cause != nil {
+	if cause := context.Cause(p.ctx); cause != nil { // it ended meanwhile: nobody uses it any more
+		p.s.release(ctx, "refresh", p.token, time.Time{})
 		return &Error{"refresh", p.s.key, ErrNotHeld, cause}
 	}
 	return nil
 }
 
 // Release gives the permit back, and answers how many are free then. It is sent
-// even if ctx has ended, and takes some seconds at most.
+// even if ctx has ended, and repeated for about ten seconds at most.
 //
 // Errors: ErrNotHeld if the permit was released before, or was lost, and then
 // ErrLost too; ErrRedis if Redis could not be reached: the permit comes back at
 // the end of its lease then.
 func (p *Permit) Release(ctx context.Context) (available int, err error) {
+	p.releasing.Lock()
+	defer p.releasing.Unlock()
+	held := p.end(errReleased)
 	cause := context.Cause(p.ctx)
-	p.end(errReleased)
-	available, err = p.s.release(ctx, "release", p.token)
+	var until time.Time
+	if held {
+		until = p.Deadline()
+	}
+	available, err = p.s.release(ctx, "release", p.token, until)
 	var failure *Error
-	if errors.As(err, &failure) && failure.Err == ErrNotHeld && failure.Cause == nil && cause != errReleased {
-		failure.Cause = ErrLost
-		if cause != nil {
+	if errors.As(err, &failure) && failure.Err == ErrNotHeld {
+		switch {
+		case held: // until now, as far as this process knew
+			failure.Cause = ErrLost
+		case cause != errReleased:
 			failure.Cause = cause
 		}
 	}

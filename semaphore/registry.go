@@ -8,15 +8,20 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/redsem/redsem/internal/protocol"
 	"github.com/redsem/redsem/redisadapter"
 )
 
 // registry holds the hubs that are in use: one for each key and client. It is
-// the only global state of the package.
+// the only global state of the package, but for names.
 type registry struct {
-	mu   sync.Mutex
-	hubs map[hubKey]*hub
+	mu     sync.Mutex
+	hubs   map[hubKey]*hub
+	clocks map[any]*protocol.Clock // by the client's identity; some are kept for the next hub
 }
+
+// mostClocks is how many clocks the registry keeps.
+const mostClocks = 64
 
 // hubKey tells hubs apart. client is the client's identity.
 type hubKey struct {
@@ -24,7 +29,25 @@ type hubKey struct {
 	key    string
 }
 
-var live = registry{hubs: make(map[hubKey]*hub)}
+var live = registry{hubs: make(map[hubKey]*hub), clocks: make(map[any]*protocol.Clock)}
+
+// clock gives what is known of the clock of a client's server.
+func (r *registry) clock(client any) *protocol.Clock {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clock, ok := r.clocks[client]
+	if !ok {
+		for old := range r.clocks {
+			if len(r.clocks) < mostClocks {
+				break
+			}
+			delete(r.clocks, old) // any: who needs it learns the time again
+		}
+		clock = new(protocol.Clock)
+		r.clocks[client] = clock
+	}
+	return clock
+}
 
 // enter gives the live hub of a key, for which it registers spare if there is
 // none. The caller leaves it with exit.
@@ -37,17 +60,6 @@ func (r *registry) enter(spare *hub) *hub {
 		r.hubs[h.key] = h
 	}
 	h.refs++
-	return h
-}
-
-// find is like enter, but gives nil if there is no live hub.
-func (r *registry) find(key hubKey) *hub {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	h := r.hubs[key]
-	if h != nil {
-		h.refs++
-	}
 	return h
 }
 

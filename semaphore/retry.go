@@ -3,13 +3,17 @@ package semaphore
 import (
 	"context"
 	"errors"
-	"net"
 	"time"
+
+	"github.com/redsem/redsem/internal/protocol"
+	"github.com/redsem/redsem/redisadapter"
 )
 
 const (
-	// attemptTimeout bounds each attempt to send a step.
-	attemptTimeout = 3 * time.Second
+	// attemptTimeout bounds each attempt to send a step. It is less than the
+	// claim window: a waiter whose acquire hangs asks again before its process
+	// is taken for dead.
+	attemptTimeout = 2 * time.Second
 
 	// askPatience is how long a step that asks for something is sent again
 	// when the connection fails: long enough for a stale connection in the pool,
@@ -19,6 +23,10 @@ const (
 	// givePatience is how long a step that gives something back is sent again:
 	// the others would have to wait for the end of the lease otherwise.
 	givePatience = 6 * time.Second
+
+	// underWay is how long an attempt may be under way: a step that does harm
+	// when it comes later is void then.
+	underWay = attemptTimeout + time.Second
 
 	firstPause   = 2 * time.Millisecond // before a step is sent again; it doubles
 	longestPause = 250 * time.Millisecond
@@ -34,9 +42,9 @@ func attempt(ctx context.Context, patience time.Duration, step func(context.Cont
 			return err
 		}
 		if start.IsZero() {
-			start = time.Now()
+			start = protocol.Now()
 		}
-		if time.Since(start) >= patience {
+		if protocol.Now().Sub(start) >= patience {
 			return err
 		}
 		timer := time.NewTimer(pause)
@@ -49,22 +57,32 @@ func attempt(ctx context.Context, patience time.Duration, step func(context.Cont
 	}
 }
 
+// send is attempt for a step that is sent with this process's client id: if an
+// answer was lost, grants may have been lost with it.
+func (h *hub) send(ctx context.Context, patience time.Duration, step func(context.Context) error) error {
+	lost := false
+	err := attempt(ctx, patience, func(ctx context.Context) error {
+		err := step(ctx)
+		lost = lost || ambiguous(err)
+		return err
+	})
+	if lost {
+		h.mu.Lock()
+		h.suspect()
+		h.mu.Unlock()
+	}
+	return err
+}
+
 func attemptOnce(ctx context.Context, step func(context.Context) error) error {
 	once, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	return step(once)
 }
 
-// unsentError is one before which nothing can have come to Redis.
-type unsentError struct{ error }
-
-func (e unsentError) Unwrap() error { return e.error }
-
-// neverSent says that an attempt failed before anything could reach a server.
-func neverSent(err error) bool {
-	if err == nil {
-		return false
-	}
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+// ambiguous says that it is unknown, after an error of an attempt, whether the
+// server has done or will do the step.
+func ambiguous(err error) bool {
+	var reply *redisadapter.ReplyError
+	return err != nil && !redisadapter.IsNotSent(err) && !errors.As(err, &reply)
 }

@@ -18,7 +18,8 @@ type Semaphore struct {
 	key      string
 	settings Settings
 	log      logging
-	spare    *hub // the hub of this handle, unless another is live for its key
+	base     protocol.Steps // without a client id
+	spare    *hub           // the hub of this handle, unless another is live for its key
 	warned   atomic.Bool
 }
 
@@ -40,12 +41,13 @@ func New(bindingKey string, client redisadapter.Redis, log logger.Logger, settin
 		return nil, &Error{"new", bindingKey, ErrInvalidSettings, err}
 	}
 	s := &Semaphore{key: bindingKey, settings: set, log: newLogging(log)}
-	s.spare = newHub(newHubKey(bindingKey, client, s), protocol.Steps{
+	s.base = protocol.Steps{
 		Client:   client,
 		Keys:     protocol.NewKeys(bindingKey),
 		Capacity: set.MaxParallelResources,
 		Lease:    set.Expiration,
-	}, s.log)
+	}
+	s.spare = newHub(newHubKey(bindingKey, client, s), s.base, s.log)
 	return s, nil
 }
 
@@ -98,7 +100,7 @@ func (s *Semaphore) lock(ctx context.Context, op string, timeout time.Duration) 
 // before, or if it is none: nothing is changed then. ErrRedis if Redis could not
 // be asked; the permit comes back at the end of its lease then.
 func (s *Semaphore) Unlock(token string) error {
-	_, err := s.release(context.Background(), "unlock", token)
+	_, err := s.release(context.Background(), "unlock", token, time.Time{})
 	return err
 }
 
@@ -132,7 +134,7 @@ func (s *Semaphore) status(op, token string) (free int, held bool, err error) {
 	steps := s.steps(h)
 	var header protocol.Header
 	var available, capacity int64
-	err = attempt(context.Background(), askPatience, func(ctx context.Context) (err error) {
+	err = h.send(context.Background(), askPatience, func(ctx context.Context) (err error) {
 		header, available, capacity, held, err = steps.Status(ctx, token)
 		return err
 	})
@@ -145,8 +147,10 @@ func (s *Semaphore) status(op, token string) (free int, held bool, err error) {
 }
 
 // release sends a release until it is answered, even if ctx has ended. Its
-// grants for this process come with the answer.
-func (s *Semaphore) release(ctx context.Context, op, token string) (free int, err error) {
+// grants for this process come with the answer. heldUntil is a local time before
+// which the lease can't have ended, zero if that is not known: a token that holds
+// nothing before that was released by an attempt whose answer was lost.
+func (s *Semaphore) release(ctx context.Context, op, token string, heldUntil time.Time) (free int, err error) {
 	if token == "" {
 		return 0, s.emptyToken(op)
 	}
@@ -155,17 +159,18 @@ func (s *Semaphore) release(ctx context.Context, op, token string) (free int, er
 	steps := s.steps(h)
 	call := uniqueName()
 	var header protocol.Header
-	var held bool
+	var held, lost bool
 	var available int64
-	err = attempt(context.WithoutCancel(ctx), givePatience, func(ctx context.Context) (err error) {
+	err = h.send(context.WithoutCancel(ctx), givePatience, func(ctx context.Context) (err error) {
 		header, held, available, err = steps.Release(ctx, token, call)
+		lost = lost || ambiguous(err)
 		return err
 	})
 	if err != nil {
 		return 0, s.fail(op, err)
 	}
 	h.heard(header)
-	if !held {
+	if !held && !(lost && protocol.Now().Before(heldUntil)) {
 		failure := &Error{op, s.key, ErrNotHeld, nil}
 		if log := s.log.at(logger.Info); log != nil {
 			log.Log(logger.Info, "not unlocked", "token", token, "error", failure)
@@ -188,11 +193,14 @@ func (s *Semaphore) refresh(ctx context.Context, op, token string) (time.Time, e
 	steps := s.steps(h)
 	var header protocol.Header
 	var ends []int64
-	err := attempt(ctx, givePatience, func(ctx context.Context) (err error) {
+	err := h.send(ctx, givePatience, func(ctx context.Context) (err error) {
 		header, ends, err = steps.Renew(ctx, []protocol.Renewal{{Token: token, Lease: s.settings.Expiration}})
 		return err
 	})
 	if err != nil {
+		if ctx.Err() != nil {
+			return time.Time{}, contextError(ctx, op, s.key)
+		}
 		return time.Time{}, s.fail(op, err)
 	}
 	h.heard(header)
@@ -208,7 +216,7 @@ func (s *Semaphore) refresh(ctx context.Context, op, token string) (time.Time, e
 
 // steps are those of a hub, with the settings of this handle.
 func (s *Semaphore) steps(h *hub) protocol.Steps {
-	steps := s.spare.steps
+	steps := s.base
 	steps.Process = h.process()
 	return steps
 }

@@ -71,22 +71,26 @@ func (h *hub) due(earliest time.Time) (time.Time, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := protocol.Now()
-	for len(h.leaving) > 0 && now.After(h.leaving[0].until) {
-		h.leaving = h.leaving[1:]
-	}
-	waiting := h.line.Len() > 0
-	lingering := h.listening && now.Sub(h.emptied) < linger
-	if !waiting && !lingering && len(h.leases) == 0 && len(h.leaving) == 0 && !h.more {
-		h.tending = false
-		return now, false
-	}
 	due := now.Add(tendBeat)
 	sooner := func(t time.Time) {
 		if t.Before(due) {
 			due = t
 		}
 	}
-	if h.more || len(h.leaving) > 0 || waiting && h.sweep || h.lacking > 0 {
+	waiting := h.line.Len() > 0
+	leaving := false // a leave that has not been given up
+	for _, l := range h.leaving {
+		if now.Before(l.until) || waiting {
+			leaving = true
+			sooner(l.due)
+		}
+	}
+	lingering := h.listening && now.Sub(h.emptied) < linger
+	if !waiting && !lingering && len(h.leases) == 0 && !leaving && !h.more {
+		h.tending = false
+		return now, false
+	}
+	if h.more || waiting && h.sweep || h.lacking > 0 {
 		sooner(now)
 	}
 	if waiting {
@@ -119,6 +123,7 @@ func spread(places int64) time.Duration {
 // round is one call of tend: what it says, and on whose behalf.
 type round struct {
 	protocol.Tending
+	steps     protocol.Steps
 	due       bool          // a call is due even if there is nothing to say
 	timeout   time.Duration // of the call
 	renewing  []*lease
@@ -135,7 +140,7 @@ func (h *hub) tendOnce() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
 	defer cancel()
-	answer, err := h.steps.Tend(ctx, r.Tending)
+	answer, err := r.steps.Tend(ctx, r.Tending)
 	if err != nil {
 		h.tendFailed(err)
 		return err
@@ -151,20 +156,18 @@ func (h *hub) tendOnce() error {
 func (h *hub) plan(now time.Time) round {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := round{due: h.more, timeout: tendTimeout}
+	r := round{steps: h.steps, due: h.more, timeout: tendTimeout}
+	r.VoidAfter = h.clock.VoidAfter(now, tendTimeout+time.Second)
 	h.more = false
 	r.Waiting = h.line.Len() > 0
 	for _, l := range h.leases {
-		if len(r.renewing) == tendBatch {
-			break
-		}
-		if l.due.Before(now.Add(tendAhead)) {
+		r.timeout = min(r.timeout, l.Lease/3) // in time to try again, for each of them
+		if len(r.renewing) < tendBatch && l.due.Before(now.Add(tendAhead)) {
 			r.renewing = append(r.renewing, l)
 			r.Renew = append(r.Renew, l.Renewal)
-			r.timeout = min(r.timeout, l.Lease/3) // in time to try again
 		}
 	}
-	r.leavers = append(r.leavers, h.leaving[:min(len(h.leaving), tendBatch)]...)
+	r.leavers = h.leavers(now)
 	r.Leave = waitersOf(r.leavers)
 	look := h.lookFor()
 	for at := h.line.Front(); at != nil; at = at.Next() {
@@ -223,13 +226,13 @@ func (h *hub) tendFailed(err error) {
 	h.mu.Lock()
 	first := h.trouble == nil
 	h.trouble = err
+	h.giveUp(err)
 	h.mu.Unlock()
 	if log := h.log.at(logger.Error); log != nil && first {
 		log.Log(logger.Error, "tending failed, will be repeated", "error", err)
 	}
 	if permanent(err) {
 		h.fail(err)
-		h.leaveLater(err)
 	}
 }
 

@@ -78,7 +78,7 @@ func waiter(token string, n int) Waiter {
 // ask sends an acquire that may queue.
 func (f *fixture) ask(w Waiter) Acquired {
 	f.t.Helper()
-	a, err := f.Acquire(context.Background(), w, true, 0)
+	a, err := f.Acquire(context.Background(), w, true, 0, false)
 	require.NoError(f.t, err)
 	f.check()
 	return a
@@ -103,7 +103,7 @@ func (f *fixture) queue(token string, n int) Acquired {
 // try asks without waiting.
 func (f *fixture) try(token string, n int) Acquired {
 	f.t.Helper()
-	a, err := f.Acquire(context.Background(), waiter(token, n), false, 0)
+	a, err := f.Acquire(context.Background(), waiter(token, n), false, 0, false)
 	require.NoError(f.t, err)
 	f.check()
 	return a

@@ -33,26 +33,35 @@ func (s scene) usurp(suffix string) {
 
 func TestWrongType_FailsTheStepAndChangesNothing(t *testing.T) {
 	for _, suffix := range suffixes {
-		for state, build := range scenes {
-			for step, run := range oneStep {
-				t.Run(suffix+" "+state+" "+step, func(t *testing.T) {
-					s := build(newFixture(t, 0))
-					held := s.heldByTruth()
-					s.usurp(suffix)
-					before := s.dump()
-					err := run(s)
-					if err != nil {
-						assert.Equal(t, "WRONGTYPE", prefix(err), err)
-					}
-					if err != nil || !slices.Contains([]string{"available", "clients", "released"}, suffix) {
-						assert.Equal(t, before, s.dump())
-					}
-					s.do("DEL", s.key(suffix))
-					s.neverAbove()
-					s.becomesWhole(held)
-				})
+		t.Run(suffix, func(t *testing.T) {
+			t.Parallel()
+			for state, build := range scenes {
+				for step, run := range oneStep {
+					t.Run(state+" "+step, func(t *testing.T) {
+						s := build(newFixture(t, 0))
+						held := s.heldByTruth()
+						s.usurp(suffix)
+						s.failsOrIgnores(suffix, run)
+						s.do("DEL", s.key(suffix))
+						s.neverAbove()
+						s.becomesWhole(held)
+					})
+				}
 			}
-		}
+		})
+	}
+}
+
+// failsOrIgnores runs a step that meets a key of a wrong type.
+func (s scene) failsOrIgnores(suffix string, run func(scene) error) {
+	s.t.Helper()
+	before := s.dump()
+	err := run(s)
+	if err != nil {
+		assert.Equal(s.t, "WRONGTYPE", prefix(err), err)
+	}
+	if err != nil || !slices.Contains([]string{"available", "clients", "released"}, suffix) {
+		assert.Equal(s.t, before, s.dump())
 	}
 }
 
@@ -88,7 +97,7 @@ func TestWrongType_AnInboxDoesNotFailTheStep(t *testing.T) {
 }
 
 func TestVersion_AnotherIsRefusedByEveryStep(t *testing.T) {
-	for _, version := range []string{"2", "", "x\r\ny", "1.0"} {
+	for _, version := range []string{"2", "x\r\ny"} {
 		for state, build := range scenes {
 			for step, run := range oneStep {
 				t.Run(version+" "+state+" "+step, func(t *testing.T) {

@@ -29,6 +29,9 @@ end}, {__index = true_redis})
 `
 
 func (f frozen) Eval(ctx context.Context, script *redisadapter.Script, keys, args []string) (any, error) {
+	if cover, ok := f.Redis.(coverClient); ok {
+		script = cover.instrumented(script)
+	}
 	clock := fmt.Sprintf(frozenClock, f.ms/1000, f.ms%1000*1000)
 	return f.Redis.Eval(ctx, redisadapter.NewScript(clock+script.Source()), keys, args)
 }

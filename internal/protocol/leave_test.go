@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestLeave_TakesAWaiterOutOfTheQueue(t *testing.T) {
@@ -85,7 +86,9 @@ func TestStatus_SaysWhatIsFreeAndWhoHolds(t *testing.T) {
 
 func TestStatus_OfNothingIsAllFreeAndCreatesNothing(t *testing.T) {
 	f := newFixture(t, 4)
-	free, capacity, held := f.status("a")
+	h, free, capacity, held, err := f.Status(t.Context(), "a")
+	require.NoError(t, err)
+	assert.Equal(t, Header{Reading: h.Reading}, h)
 	assert.Equal(t, []any{int64(4), int64(4), false}, []any{free, capacity, held})
 	assert.Equal(t, state{}, f.dump())
 }

@@ -31,10 +31,14 @@ func newCoverClient(inner redisadapter.Redis) coverClient {
 }
 
 func (c coverClient) Eval(ctx context.Context, script *redisadapter.Script, keys, args []string) (any, error) {
+	return c.Redis.Eval(ctx, c.instrumented(script), keys, args)
+}
+
+func (c coverClient) instrumented(script *redisadapter.Script) *redisadapter.Script {
 	if instrumented, ok := c.copies[script.SHA()]; ok {
-		script = instrumented
+		return instrumented
 	}
-	return c.Redis.Eval(ctx, script, keys, args)
+	return script
 }
 
 // statement matches a line that begins a statement, after one that ended one.

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -23,6 +24,11 @@ var scenes = map[string]func(f *fixture) scene{
 		f.acquire("x", 2)
 		f.release("x", "1")
 		return scene{f, map[string]int{}, nil}
+	},
+	"mutex": func(f *fixture) scene {
+		f.Capacity = 1
+		f.acquire("b", 1)
+		return scene{f, map[string]int{"b": 1}, nil}
 	},
 	"held": func(f *fixture) scene {
 		f.Capacity = 3
@@ -62,12 +68,12 @@ var scenes = map[string]func(f *fixture) scene{
 var oneStep = map[string]func(s scene) error{
 	"acquire": func(s scene) error {
 		s.wants["new"] = 1
-		_, err := s.Acquire(context.Background(), waiter("new", 1), true, 0)
+		_, err := s.Acquire(context.Background(), waiter("new", 1), true, 0, false)
 		return err
 	},
 	"try": func(s scene) error {
 		s.wants["new"] = 1
-		_, err := s.Acquire(context.Background(), waiter("new", 1), false, 0)
+		_, err := s.Acquire(context.Background(), waiter("new", 1), false, 0, false)
 		return err
 	},
 	"release": func(s scene) error {
@@ -99,29 +105,38 @@ var oneStep = map[string]func(s scene) error{
 var suffixes = []string{"", "version", "available", "locked", "leases", "queue", "clients", "released"}
 
 func TestMend_AfterAnyKeyIsLost(t *testing.T) {
+	for _, suffix := range suffixes {
+		t.Run(suffix, func(t *testing.T) { everyScene(t, oneStep, suffix) })
+	}
+}
+
+func TestMend_AfterAnyTwoKeysAreLost(t *testing.T) {
+	steps := map[string]func(scene) error{
+		"acquire": oneStep["acquire"], "release": oneStep["release"], "tend": oneStep["tend"],
+	}
 	for i, first := range suffixes {
-		t.Run(first, func(t *testing.T) { everyScene(t, first) })
 		for _, second := range suffixes[i+1:] {
-			t.Run(first+"+"+second, func(t *testing.T) { everyScene(t, first, second) })
+			t.Run(first+"+"+second, func(t *testing.T) { everyScene(t, steps, first, second) })
 		}
 	}
 }
 
-// everyScene deletes keys in every state before every step.
-func everyScene(t *testing.T, lost ...string) {
+// everyScene deletes keys in every state before every one of the steps.
+func everyScene(t *testing.T, steps map[string]func(scene) error, lost ...string) {
+	t.Parallel()
 	for state, build := range scenes {
-		for step, run := range oneStep {
+		for step, run := range steps {
 			t.Run(state+" "+step, func(t *testing.T) {
 				s := build(newFixture(t, 0))
 				held := s.heldByTruth()
 				for _, suffix := range lost {
 					s.do("DEL", s.key(suffix))
 				}
-				if suffixLost(lost, "locked") && suffixLost(lost, "leases") {
+				if slices.Contains(lost, "locked") && slices.Contains(lost, "leases") {
 					held = nil // nobody can know
-					delete(s.wants, "a")
-					delete(s.wants, "b")
-					delete(s.wants, "e")
+					for _, token := range []string{"a", "b", "e"} {
+						delete(s.wants, token)
+					}
 				}
 				require.NoError(t, run(s))
 				s.neverAbove()
@@ -129,15 +144,6 @@ func everyScene(t *testing.T, lost ...string) {
 			})
 		}
 	}
-}
-
-func suffixLost(lost []string, suffix string) bool {
-	for _, s := range lost {
-		if s == suffix {
-			return true
-		}
-	}
-	return false
 }
 
 // heldByTruth are the tokens that hold, and whose lease has not ended.
@@ -198,4 +204,59 @@ func (s scene) becomesWhole(held []string) {
 	}
 	free, capacity, _ := s.status("")
 	assert.Equal(s.t, []int64{int64(s.Capacity), int64(s.Capacity)}, []int64{free, capacity})
+}
+
+// Each of a lost record's holders counts for as many as it may have had.
+func TestMend_CountsHoldersWithoutARecord(t *testing.T) {
+	for name, c := range map[string]struct {
+		holders map[string]int // of a capacity of 10
+		lose    func(f *fixture)
+		free    int64
+	}{
+		"one each":        {map[string]int{"a": 1, "b": 1, "c": 1}, func(f *fixture) { f.do("DEL", f.key("locked")) }, 7},
+		"one of several":  {map[string]int{"a": 4}, func(f *fixture) { f.do("DEL", f.key("locked")) }, 6},
+		"it is not known": {map[string]int{"a": 3, "b": 1}, func(f *fixture) { f.do("DEL", f.key("locked")) }, 4},
+		"one is known":    {map[string]int{"a": 1, "b": 3, "c": 2}, func(f *fixture) { f.do("HDEL", f.key("locked"), "b") }, 4},
+		"no name":         {map[string]int{"a": 1, "b": 1}, func(f *fixture) { f.do("DEL", f.key("locked"), f.key("")) }, 8},
+		"no name nor list": {map[string]int{"a": 1, "b": 1}, func(f *fixture) {
+			f.do("DEL", f.key("locked"), f.key(""), f.key("available"))
+		}, 0},
+		"a foreign lease too": {map[string]int{"a": 1, "b": 1}, func(f *fixture) {
+			f.do("DEL", f.key("locked"))
+			f.do("ZADD", f.key("leases"), 4_000_000_000_000, "x")
+		}, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, 10)
+			for token, n := range c.holders {
+				f.acquire(token, n)
+			}
+			c.lose(f)
+			free, capacity, _ := f.status("")
+			assert.Equal(t, []int64{c.free, 10}, []int64{free, capacity})
+			for token := range c.holders {
+				assert.True(t, f.release(token, "1").held, token)
+			}
+		})
+	}
+}
+
+// The sequence numbers are known from the holders and the waiters, too.
+func TestMend_NumbersIncreaseAfterTheNameIsLost(t *testing.T) {
+	const ahead = 4_000_000_000_000_000 // µs: in the year 2096
+	f := newFixture(t, 2)
+	f.acquire("a", 1)
+	f.do("HSET", f.key(""), "seq", ahead)
+	b := f.acquire("b", 1)
+	f.do("DEL", f.key(""))
+	c := f.queue("c", 1)
+	assert.Greater(t, c.Ticket, b.Fence)
+	d := f.queue("d", 1)
+	assert.Greater(t, d.Ticket, c.Ticket)
+	f.do("DEL", f.key(""))
+	assert.Greater(t, f.queue("e", 1).Ticket, d.Ticket)
+	f.do("DEL", f.key("version")) // mended, and the name is still there
+	f.do("DEL", f.key("queue"))
+	f.do("DEL", f.key("locked"))
+	assert.Greater(t, f.queue("f", 1).Ticket, d.Ticket+1)
 }

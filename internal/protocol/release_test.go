@@ -170,6 +170,23 @@ func TestRelease_OfWhatIsNotHeldChangesNothing(t *testing.T) {
 	})
 }
 
+func TestRelease_OfWhatIsNotHeldSaysThatNoneIsFree(t *testing.T) {
+	f := newFixture(t, 3)
+	f.acquire("a", 3)
+	assert.Equal(t, int64(0), f.release("b", "1").free)
+	f.do("HSET", f.key(""), "capacity", 2)
+	f.status("")
+	assert.Equal(t, int64(0), f.release("b", "1").free)
+}
+
+func TestRelease_ServesItsOwnProcessWhateverItsMark(t *testing.T) {
+	f := newFixture(t, 1)
+	f.acquire("a", 1)
+	f.queue("b", 1)
+	f.kill("p1")
+	assert.Len(t, f.release("a", "1").Grants, 1)
+}
+
 func TestRelease_OfNothingCreatesNothing(t *testing.T) {
 	f := newFixture(t, 3)
 	r := f.release("a", "1")
@@ -196,8 +213,7 @@ func TestRelease_RepeatedAnswersTheSame(t *testing.T) {
 		f.release("b", "other")
 		want := f.before(long)
 		again := f.release("a", "call")
-		assert.True(t, again.held)
-		assert.Equal(t, int64(2), again.free)
+		assert.Equal(t, released{Header{Reading: again.Reading}, true, 2}, again)
 		s := want(again.Server)
 		s.Name["fresh"] = f.dump().Name["fresh"]
 		assert.Equal(t, s, f.dump())

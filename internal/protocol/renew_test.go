@@ -97,8 +97,8 @@ func TestRenew_TheKeysOutliveALongerLease(t *testing.T) {
 
 func TestRenew_OfNothingCreatesNothing(t *testing.T) {
 	f := newFixture(t, 1)
-	h, ends := f.renew(Renewal{"a", testLease}, Renewal{"b", testLease})
-	assert.Equal(t, []int64{0, 0}, ends)
+	h, ends := f.renew(Renewal{"a", testLease}, Renewal{"b", testLease}, Renewal{"c", testLease})
+	assert.Equal(t, []int64{0, 0, 0}, ends)
 	assert.Equal(t, Header{Reading: h.Reading}, h)
 	assert.Equal(t, state{}, f.dump())
 }

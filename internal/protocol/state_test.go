@@ -57,6 +57,9 @@ type life struct {
 	ttl map[string]int64 // key → ms, -1: for ever
 }
 
+// special are the characters that KEYS does not take as they are.
+var special = regexp.MustCompile(`[][*?\\^]`)
+
 // dumpScript reads all keys that match a pattern, in one go.
 var dumpScript = redis.NewScript(0, `
 local readers = {string = {'GET'}, list = {'LRANGE', 0, -1}, hash = {'HGETALL'},
@@ -77,8 +80,7 @@ return all`)
 // read dumps the semaphore.
 func (f *fixture) read() (state, life) {
 	f.t.Helper()
-	escaped := regexp.MustCompile(`[][*?\\^]`).ReplaceAllString(f.Keys.Name(), `\$0`)
-	all, err := redis.Values(dumpScript.Do(f.conn, escaped+"*"))
+	all, err := redis.Values(dumpScript.Do(f.conn, special.ReplaceAllString(f.Keys.Name(), `\$0`)+"*"))
 	require.NoError(f.t, err)
 	var s state
 	l := life{ttl: make(map[string]int64)}

@@ -13,6 +13,9 @@ import (
 	"github.com/redsem/redsem/redisadapter"
 )
 
+// Version is that of the protocol ('1' in lua/open.lua and lua/work.lua).
+const Version = "1"
+
 // ClaimWindow is the longest first lease of a permit that was granted through
 // the queue (CLAIM in lua/work.lua).
 const ClaimWindow = 3 * time.Second
@@ -79,14 +82,11 @@ type Acquired struct {
 
 // Acquire asks for permits; queue says whether to wait in the queue if they are
 // not free. voidAfter is a server time (ms) after which the call shall have no
-// effect, 0 for never.
-func (s Steps) Acquire(ctx context.Context, w Waiter, queue bool, voidAfter int64) (Acquired, error) {
+// effect, 0 for never. repeated says that the call was sent before.
+func (s Steps) Acquire(ctx context.Context, w Waiter, queue bool, voidAfter int64, repeated bool) (Acquired, error) {
 	s.Lease = w.Lease
-	wait := "0"
-	if queue {
-		wait = "1"
-	}
-	r, err := s.run(ctx, acquireScript, w.Token, strconv.Itoa(w.Permits), wait, strconv.FormatInt(voidAfter, 10), w.Owner)
+	r, err := s.run(ctx, acquireScript, w.Token, strconv.Itoa(w.Permits), bit(queue),
+		strconv.FormatInt(voidAfter, 10), w.Owner, bit(repeated))
 	a := Acquired{Header: r.header, Outcome: Outcome(r.int()), End: r.int(), Fence: r.int(), Capacity: r.int()}
 	if a.Outcome == Queued {
 		a.Ticket, a.NextEnd, a.Places = a.End, a.Fence, r.int()
@@ -130,11 +130,12 @@ type Queueing struct {
 
 // Tending is all that a process says in one tend.
 type Tending struct {
-	Waiting bool // it has waiters
-	Renew   []Renewal
-	Leave   []Waiter
-	Requeue []Queueing
-	Look    []Waiter // to look for, the nearest to the head first
+	Waiting   bool  // it has waiters
+	VoidAfter int64 // server time (ms) after which nobody is queued again; 0: never
+	Renew     []Renewal
+	Leave     []Waiter
+	Requeue   []Queueing
+	Look      []Waiter // to look for, the nearest to the head first
 }
 
 // Tended is the answer of Tend.
@@ -149,11 +150,10 @@ type Tended struct {
 
 // Tend says and learns all there is for a process.
 func (s Steps) Tend(ctx context.Context, t Tending) (Tended, error) {
-	waiting := "0"
-	if t.Waiting {
-		waiting = "1"
+	args := []string{
+		bit(t.Waiting), strconv.Itoa(len(t.Renew)), strconv.Itoa(len(t.Leave)), strconv.Itoa(len(t.Requeue)),
+		strconv.Itoa(len(t.Look)), strconv.FormatInt(t.VoidAfter, 10),
 	}
-	args := []string{waiting, strconv.Itoa(len(t.Renew)), strconv.Itoa(len(t.Leave)), strconv.Itoa(len(t.Requeue)), strconv.Itoa(len(t.Look))}
 	args = renewalArgs(args, t.Renew)
 	args = s.entryArgs(args, t.Leave)
 	for _, q := range t.Requeue {
@@ -299,6 +299,13 @@ func ParseGrants(message string) []Grant {
 		}
 	}
 	return grants
+}
+
+func bit(set bool) string {
+	if set {
+		return "1"
+	}
+	return "0"
 }
 
 // ms writes a duration in whole milliseconds.

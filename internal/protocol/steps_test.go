@@ -30,7 +30,7 @@ func (o *oracle) Eval(_ context.Context, _ *redisadapter.Script, _, args []strin
 // every sends each step once, of one item each.
 func every(s Steps) map[string]error {
 	w := waiter("a", 1)
-	_, acquire := s.Acquire(context.Background(), w, true, 0)
+	_, acquire := s.Acquire(context.Background(), w, true, 0, false)
 	_, _, _, release := s.Release(context.Background(), "a", "1")
 	_, _, renew := s.Renew(context.Background(), []Renewal{{"a", time.Second}})
 	_, leave := s.Leave(context.Background(), []Waiter{w})

@@ -64,7 +64,7 @@ func TestTend_DoesAllInOneCall(t *testing.T) {
 	all := Tending{
 		Waiting: true,
 		Renew:   []Renewal{{"held", 2 * testLease}, {"lost", testLease}},
-		Leave:   []Waiter{waiter("leaves", 1), waiter("other", 2)},
+		Leave:   []Waiter{waiter("other", 2), waiter("leaves", 1)},
 		Requeue: []Queueing{gone},
 		Look:    []Waiter{waiter("waits", 2), waiter("granted", 1), waiter("last", 4), waiter("unknown", 1), gone.Waiter},
 	}
@@ -212,10 +212,11 @@ func TestTend_WhoseMarkIsGoneHasAClaimWindowMore(t *testing.T) {
 func TestTend_RemembersTheDeadForTenMinutes(t *testing.T) {
 	f := newFixture(t, 1)
 	f.acquire("a", 1)
-	now := f.tend(Tending{}).Server
-	f.do("ZADD", f.key("clients"), now-590_000, "p2", now-600_001, "p3", now-700_000, "p4")
-	answer := f.tend(Tending{Waiting: true})
-	assert.Equal(t, map[string]int64{"p1": answer.Server + 3000, "p2": now - 590_000}, f.dump().Clients)
+	const now = 1_000_000_000
+	f.at(now)
+	f.do("ZADD", f.key("clients"), now-599_999, "p2", now-600_000, "p3", now-700_000, "p4")
+	f.tend(Tending{Waiting: true})
+	assert.Equal(t, map[string]int64{"p1": now + 3000, "p2": now - 599_999}, f.dump().Clients)
 }
 
 func TestTend_AnswersTheNextEnd(t *testing.T) {

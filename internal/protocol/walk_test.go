@@ -130,7 +130,7 @@ func (w *walk) comes() {
 	queue := w.rand.IntN(4) > 0
 	w.note("%s comes to %s for %d, queue %v", k.Token, k.process, k.Permits, queue)
 	for range w.repeats() {
-		a, err := w.as(k.process).Acquire(w.t.Context(), k.Waiter, queue, 0)
+		a, err := w.as(k.process).Acquire(w.t.Context(), k.Waiter, queue, 0, false)
 		require.NoError(w.t, err)
 		w.heard(a.Grants)
 		switch a.Outcome {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -38,7 +39,8 @@ const (
 // or DialContext, beside the pool and its limits: one for each pop under way. They
 // are closed when the pops end.
 type Adapter struct {
-	pool *redis.Pool
+	pool  *redis.Pool
+	freed chan struct{} // tells one call that waits for the pool that a connection was given back
 
 	mu   sync.Mutex
 	idle []*blockingConn // for the next pop; guarded by mu
@@ -57,7 +59,7 @@ func New(pool *redis.Pool) redisadapter.Redis {
 	if pool == nil {
 		return nil
 	}
-	return &Adapter{pool: pool}
+	return &Adapter{pool: pool, freed: make(chan struct{}, 1)}
 }
 
 // Identity is the pool.
@@ -65,40 +67,111 @@ func (a *Adapter) Identity() any { return a.pool }
 
 // Eval implements redisadapter.Redis.
 func (a *Adapter) Eval(ctx context.Context, script *redisadapter.Script, keys, args []string) (any, error) {
-	conn, err := a.conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
 	line := make([]any, 0, 2+len(keys)+len(args))
-	line = append(line, script.SHA(), len(keys))
+	line = append(line, nil, len(keys))
 	for _, key := range keys {
 		line = append(line, key)
 	}
 	for _, arg := range args {
 		line = append(line, arg)
 	}
+	conn, err := a.conn(ctx)
+	if err != nil {
+		return nil, redisadapter.NotSent(replyError(err))
+	}
+	line[0] = script.SHA()
 	reply, err := do(ctx, conn, "EVALSHA", line)
 	if redisadapter.IsNoScript(err) {
 		line[0] = script.Source()
 		reply, err = do(ctx, conn, "EVAL", line)
 	}
+	broken := conn.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+	a.giveBack(conn)
+	if broken {
+		a.weedOut(ctx)
+	}
 	return reply, err
 }
 
+// weedOut closes dead connections of the pool: after a restart of the server each
+// idle one is as dead as the one that has just failed, and would fail another call.
+func (a *Adapter) weedOut(ctx context.Context) {
+	for range a.pool.IdleCount() {
+		conn, err := a.get(ctx)
+		if err != nil {
+			return
+		}
+		_, err = do(ctx, conn, "PING", nil)
+		a.giveBack(conn)
+		if err == nil {
+			return
+		}
+	}
+}
+
+// giveBack returns a connection to the pool.
+func (a *Adapter) giveBack(conn redis.Conn) {
+	conn.Close()
+	select {
+	case a.freed <- struct{}{}:
+	default:
+	}
+}
+
 // conn takes a connection from the pool. A pool that does not wait itself is
-// asked again until there is one or ctx ends.
+// asked again until there is one or ctx ends: when this adapter gives one back,
+// and from time to time, since others may do so as well.
 func (a *Adapter) conn(ctx context.Context) (redis.Conn, error) {
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		conn, err := a.pool.GetContext(ctx)
+		conn, err := a.get(ctx)
 		if !errors.Is(err, redis.ErrPoolExhausted) {
 			return conn, err
 		}
+		timer := time.NewTimer(pause)
 		select {
-		case <-time.After(pause):
+		case <-a.freed:
+			timer.Stop()
+		case <-timer.C:
 		case <-ctx.Done():
+			timer.Stop()
 			return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
+	}
+}
+
+// get asks the pool once. An idle connection is had at once, and DialContext
+// heeds ctx; only Dial needs somebody else to wait for it. (If the idle
+// connection proves to be too old, or another call is quicker, the pool's own
+// timeout bounds the dial.)
+func (a *Adapter) get(ctx context.Context) (redis.Conn, error) {
+	if a.pool.DialContext != nil || a.pool.IdleCount() > 0 {
+		return a.pool.GetContext(ctx)
+	}
+	return abandon(ctx, a.pool.GetContext)
+}
+
+// abandon dials until ctx ends. A connection that comes later is closed.
+func abandon(ctx context.Context, dial func(context.Context) (redis.Conn, error)) (redis.Conn, error) {
+	type result struct {
+		conn redis.Conn
+		err  error
+	}
+	dialled := make(chan result)
+	go func() { // ends with the dial, which has a timeout of its own
+		conn, err := dial(ctx)
+		select {
+		case dialled <- result{conn, err}:
+		case <-ctx.Done():
+			if err == nil {
+				conn.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-dialled:
+		return r.conn, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
@@ -108,10 +181,10 @@ func do(ctx context.Context, conn redis.Conn, command string, line []any) (any, 
 		timeout = time.Until(deadline)
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, redisadapter.NotSent(err)
 	}
 	if timeout <= 0 {
-		return nil, context.DeadlineExceeded
+		return nil, redisadapter.NotSent(context.DeadlineExceeded)
 	}
 	reply, err := redis.DoWithTimeout(conn, timeout, command, line...)
 	return reply, replyError(err)
@@ -124,37 +197,28 @@ func (a *Adapter) BLPop(ctx context.Context, key string, timeout time.Duration) 
 	}
 	conn, err := a.blocking(ctx)
 	if err != nil {
-		return "", false, err
+		return "", false, replyError(err)
 	}
-	type result struct {
-		reply any
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() { // ended by the reply, the timeout, or the closed connection
-		reply, err := redis.DoWithTimeout(conn.Conn, timeout+blockingSlack, "BLPOP", key, seconds(timeout))
-		done <- result{reply, err}
-	}()
-	var r result
-	select {
-	case r = <-done:
-	case <-ctx.Done():
+	// Closing a connection interrupts the command that uses it: redigo guards
+	// the two against each other.
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	reply, err := redis.DoWithTimeout(conn.Conn, timeout+blockingSlack, "BLPOP", key, seconds(timeout))
+	if !stop() || err != nil {
 		conn.Close()
-		if r = <-done; r.err != nil {
-			r.err = ctx.Err()
-		}
+	} else {
+		a.keep(conn)
 	}
-	if r.err != nil {
-		conn.Close()
-		return "", false, replyError(r.err)
-	}
-	a.keep(conn)
-	if r.reply == nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return "", false, ctx.Err()
+	case err != nil:
+		return "", false, replyError(err)
+	case reply == nil:
 		return "", false, nil
 	}
-	pair, err := redis.Strings(r.reply, nil)
+	pair, err := redis.Strings(reply, nil)
 	if err != nil || len(pair) != 2 {
-		return "", false, fmt.Errorf("redigoadapter: unexpected reply to BLPOP: %v", r.reply)
+		return "", false, fmt.Errorf("redigoadapter: unexpected reply to BLPOP: %v", reply)
 	}
 	return pair[1], true, nil
 }
@@ -185,7 +249,7 @@ func (a *Adapter) blocking(ctx context.Context) (*blockingConn, error) {
 	case a.pool.DialContext != nil:
 		conn, err = a.pool.DialContext(ctx)
 	case a.pool.Dial != nil:
-		conn, err = a.pool.Dial()
+		conn, err = abandon(ctx, func(context.Context) (redis.Conn, error) { return a.pool.Dial() })
 	default:
 		err = errors.New("redigoadapter: the pool has neither Dial nor DialContext")
 	}

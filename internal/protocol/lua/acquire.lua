@@ -3,7 +3,7 @@
 -- KEYS, ARGV[1..3]: see open. ARGV: [4] token; [5] permits; [6] 1: queue if they
 -- are not free, 0: a try; [7] server time in ms after which the call is void
 -- (it was delayed for so long that its sender has given up), 0 for never;
--- [8] owner.
+-- [8] owner; [9] 1 if the call was sent before, without an answer, else 0.
 -- Reply: see open, then
 --   1, end of lease (ms), fence, capacity      granted
 --   2, ticket, next end of a lease, capacity, places before this one    queued
@@ -12,9 +12,24 @@
 -- Run twice: a token that holds gets its grant again; one that is queued keeps
 -- its ticket.
 --@include open
+local UNDER_WAY = 4000 -- ms: how long a call without a void time may be under way
 local token, n, void, owner = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[7]), ARGV[8]
 if void > 0 and now > void then
   return {now, 0, '', 3, 0, 0, 0}
+end
+
+-- A call that was repeated may come once more, when its token has been granted
+-- and released: such a token is not to be granted again. It is looked for while
+-- that is possible, among the last releases.
+if now <= late then
+  for _, done in ipairs(redis.call('LRANGE', RELEASED, 0, -1)) do
+    if string.sub(done, 1, #token + 1) == token .. ' ' then
+      return {now, 0, '', 3, 0, 0, 0}
+    end
+  end
+end
+if ARGV[9] == '1' then
+  late = math.max(late, void > 0 and void or now + UNDER_WAY)
 end
 
 -- The short cut: nothing to mend, refresh or reclaim, and nobody waits. The
@@ -31,6 +46,9 @@ if plain and 2 * lease <= ttl and held + n <= capacity and redis.call('ZCARD', Q
       redis.pcall('LPOP', AVAILABLE, n)
       redis.call('ZADD', LEASES, ends, token)
       redis.call('HSET', NAME, 'held', held + n, 'seq', string.format('%.0f', fence))
+      if ARGV[9] == '1' then
+        redis.call('HSET', NAME, 'late', late)
+      end
       if held == 0 then
         redis.call('PEXPIRE', LOCKED, ttl)
         redis.call('PEXPIRE', LEASES, ttl)
@@ -55,6 +73,7 @@ local ticket = redis.call('ZSCORE', QUEUE, member)
 if ends then
   outcome, first, second = 1, ends, tonumber(fence)
 elseif ticket then
+  mark()
   outcome, first, second, places = 2, tonumber(ticket), next_end(), redis.call('ZRANK', QUEUE, member)
 elseif held + n <= capacity and redis.call('ZCARD', QUEUE) == 0 then
   outcome, first, second = 1, now + lease, next_number()
@@ -63,6 +82,9 @@ elseif held + n <= capacity and redis.call('ZCARD', QUEUE) == 0 then
 elseif ARGV[6] == '1' then
   outcome, first, second, places = 2, next_number(), next_end(), redis.call('ZCARD', QUEUE)
   join(member, first)
+end
+if ARGV[9] == '1' then
+  redis.call('HSET', NAME, 'late', late)
 end
 local grants = settle()
 return {now, more, grants, outcome, first, second, capacity, places}

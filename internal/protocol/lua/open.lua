@@ -21,12 +21,13 @@ local clock = time[1] * 1000000 + time[2]               -- server time, µs
 
 local MOST = 1000000 -- greatest capacity, and so the most that a token can hold
 
-local name = redis.call('HMGET', NAME, 'capacity', 'held', 'seq', 'ttl', 'fresh')
+local name = redis.call('HMGET', NAME, 'capacity', 'held', 'seq', 'ttl', 'fresh', 'late')
 local capacity = tonumber(name[1]) -- permits in all; nil: the semaphore does not exist
 local held = tonumber(name[2])     -- permits that are held
 local seq = tonumber(name[3])      -- the last sequence number (ticket or fence)
 local ttl = tonumber(name[4])      -- life of the keys in ms: twice the longest lease
 local fresh = tonumber(name[5])    -- when the keys were last given that life, ms
+local late = tonumber(name[6]) or 0 -- until then a call may come that was repeated since, ms
 
 -- plain: the state needs no mending, and the keys no new life, as far as this
 -- reading shows; the short cuts of acquire and release rest on it.

@@ -3,7 +3,9 @@
 --
 -- KEYS, ARGV[1..3]: see open. ARGV: [4] 1: the process has waiters, 0: it has
 -- none; [5] number of leases to renew; [6] of waiters that leave; [7] of waiters
--- to queue again; [8] of waiters to look for; then these lists: token and lease
+-- to queue again; [8] of waiters to look for; [9] server time in ms after which
+-- nobody is queued again (the call was delayed for so long that its sender has
+-- given up), 0 for never; then these lists: token and lease
 -- (ms); token and queue entry; token, queue entry and ticket; token and queue
 -- entry, the first of them nearest to the head.
 -- Reply: see open, then the first end of a lease (ms), 0 if none is held;
@@ -25,12 +27,11 @@ if not (waiting or exists()) then
 end
 begin()
 if waiting then
-  if redis.call('ZADD', CLIENTS, now + CLAIM, self) == 1 then
-    redis.call('PEXPIRE', CLIENTS, ttl)
-  end
+  mark()
   redis.call('ZREMRANGEBYSCORE', CLIENTS, '-inf', now - DEAD_KNOWN)
 end
-local at = 9
+local void = tonumber(ARGV[9])
+local at = 10
 for i = 1, renewals do
   ends[i] = renew(ARGV[at], tonumber(ARGV[at + 1]))
   at = at + 2
@@ -40,7 +41,7 @@ for _ = 1, leavers do
   at = at + 2
 end
 for _ = 1, requeued do
-  if redis.call('HEXISTS', LOCKED, ARGV[at]) == 0 then
+  if (void == 0 or now <= void) and redis.call('HEXISTS', LOCKED, ARGV[at]) == 0 then
     join(ARGV[at + 1], tonumber(ARGV[at + 2]))
   end
   at = at + 3

@@ -132,7 +132,6 @@ local function mend()
   local missing = (held or capacity - redis.call('LLEN', AVAILABLE)) - sum
   local share = math.max(missing - orphans + 1, 1)
   local lost = not held or missing > 0
-  held = -1 -- until the sum is known; stale gives the keys their life
   for token, ends in pairs(leases) do
     if lost then
       sum = sum + share
@@ -238,6 +237,13 @@ local function serve()
   more = 1
 end
 
+-- mark notes that the caller's process lives.
+local function mark()
+  if redis.call('ZADD', CLIENTS, now + CLAIM, self) == 1 then
+    redis.call('PEXPIRE', CLIENTS, ttl)
+  end
+end
+
 -- join queues a waiter of the caller's process.
 local function join(member, ticket)
   if ticket > seq then
@@ -246,8 +252,7 @@ local function join(member, ticket)
   end
   redis.call('ZADD', QUEUE, ticket, member)
   redis.call('PEXPIRE', QUEUE, ttl)
-  redis.call('ZADD', CLIENTS, now + CLAIM, self)
-  redis.call('PEXPIRE', CLIENTS, ttl)
+  mark()
 end
 
 -- leave takes a waiter out of the queue or, if it was granted meanwhile,
@@ -282,7 +287,7 @@ end
 -- learns of its grants when it tends.
 local function settle()
   if #spare > 0 then
-    for _ = 1, held + #spare + redis.call('LLEN', AVAILABLE) - capacity do
+    for _ = 1, held + #spare - capacity do
       table.remove(spare)
     end
     push(spare)
@@ -306,7 +311,7 @@ local function settle()
         grants = unread .. grants
       end
       redis.pcall('RPUSH', inbox, grants)
-      redis.pcall('PEXPIRE', inbox, ttl)
+      redis.call('PEXPIRE', inbox, ttl)
     end
   end
   return mail[self] or ''

@@ -1,0 +1,103 @@
+package protocol
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// send sends an acquire that may queue.
+func (f *fixture) send(token string, voidAfter int64, repeated bool) Acquired {
+	f.t.Helper()
+	a, err := f.Acquire(f.t.Context(), waiter(token, 1), true, voidAfter, repeated)
+	require.NoError(f.t, err)
+	f.check()
+	return a
+}
+
+// An acquire was sent, got no answer and was sent again; the token was granted and
+// released; and then the first of the two calls comes.
+func TestLate_ATokenThatWasReleasedIsNotGrantedAgain(t *testing.T) {
+	bothWays(t, 2, func(t *testing.T, f *fixture, long bool) {
+		const now = 1_000_000_000
+		f.at(now)
+		f.acquire("other", 1)
+		f.before(long)
+		require.Equal(t, Granted, f.send("a", now+3000, true).Outcome)
+		f.before(long)
+		require.True(t, f.release("a", "1").held)
+		f.at(now + 2900)
+		want := f.before(long)(0)
+		if long {
+			want.Name["fresh"] = "1"
+		}
+		first := f.send("a", now+2950, false)
+		assert.Equal(t, Acquired{Header: Header{Reading: first.Reading}, Outcome: Void}, first)
+		assert.Equal(t, want, f.dump())
+		assert.Equal(t, Granted, f.send("b", 0, false).Outcome, "others are granted")
+	})
+}
+
+func TestLate_IsLookedForUntilNoneCanCome(t *testing.T) {
+	f := newFixture(t, 2)
+	const now = 1_000_000_000
+	f.at(now)
+	f.send("a", now+3000, true)
+	f.send("b", now+1000, true) // does not shorten it
+	f.release("a", "1")
+	f.at(now + 3000)
+	assert.Equal(t, Void, f.send("a", 0, false).Outcome)
+	f.at(now + 3001)
+	assert.Equal(t, Granted, f.send("a", 0, false).Outcome)
+}
+
+func TestLate_ACallWithoutAVoidTimeIsLookedForFourSeconds(t *testing.T) {
+	f := newFixture(t, 1)
+	const now = 1_000_000_000
+	f.at(now)
+	f.send("a", 0, true)
+	f.release("a", "1")
+	f.at(now + 4000)
+	assert.Equal(t, Void, f.send("a", 0, false).Outcome)
+	f.at(now + 4001)
+	assert.Equal(t, Granted, f.send("a", 0, false).Outcome)
+}
+
+func TestLate_NothingIsNotedOfACallThatIsNotRepeated(t *testing.T) {
+	f := newFixture(t, 1)
+	f.send("a", 1<<50, false)
+	assert.NotContains(t, f.dump().Name, "late")
+}
+
+func TestLate_ARepeatedCallThatQueuesIsNotedToo(t *testing.T) {
+	f := newFixture(t, 1)
+	const now = 1_000_000_000
+	f.at(now)
+	f.acquire("a", 1)
+	require.Equal(t, Queued, f.send("b", now+3000, true).Outcome)
+	f.release("a", "1")
+	f.release("b", "1")
+	assert.Equal(t, Void, f.send("b", now+2000, false).Outcome)
+}
+
+func TestTend_QueuesNobodyAgainWhenTooLate(t *testing.T) {
+	f := newFixture(t, 1)
+	const now = 1_000_000_000
+	f.at(now)
+	f.acquire("a", 1)
+	requeue := []Queueing{{waiter("b", 1), now * 1000}}
+	f.tend(Tending{Waiting: true, VoidAfter: now - 1, Requeue: requeue})
+	assert.Nil(t, f.dump().Queue)
+	f.tend(Tending{Waiting: true, VoidAfter: now, Requeue: requeue})
+	assert.Len(t, f.dump().Queue, 1)
+}
+
+func TestAcquire_OfAQueuedTokenRenewsTheMarkOfItsProcess(t *testing.T) {
+	f := newFixture(t, 1)
+	f.acquire("a", 1)
+	f.queue("b", 1)
+	f.do("DEL", f.key("clients"))
+	again := f.queue("b", 1) // check: the key has a life
+	assert.Equal(t, map[string]int64{"p1": again.Server + 3000}, f.dump().Clients)
+}
