@@ -9,7 +9,8 @@
 // on one semaphore. There are two ways to hold a permit:
 //
 //   - Lock returns a token, a string that any process may hand on and Unlock. It is
-//     good for Settings.Expiration from the moment Lock returns.
+//     good for Settings.Expiration from its grant in Redis, even if this process
+//     ends.
 //   - Acquire returns a Permit, which belongs to this process: it has a deadline, a
 //     fencing number, a context that ends when the permit is lost, and with
 //     Settings.AutoRenew it is renewed until Release. It is faster under

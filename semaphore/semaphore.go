@@ -58,8 +58,9 @@ func (s *Semaphore) Key() string { return s.key }
 func (s *Semaphore) Settings() Settings { return s.settings }
 
 // Lock waits for a permit and returns its token, with which any process can
-// Unlock it. It is good for Expiration from now, even if this process ends. Lock
-// waits for LockAttempts times TryLockTimeout at most.
+// Unlock it. It is good for Expiration, even if this process ends; that counts
+// from its grant in Redis, before the answer came. Lock waits for LockAttempts times
+// TryLockTimeout at most.
 //
 // Errors: ErrTimeout; ErrRedis, ErrVersion, ErrWrongType. With an error there is no
 // token, and nothing is held.
@@ -98,7 +99,8 @@ func (s *Semaphore) lock(ctx context.Context, op string, timeout time.Duration) 
 //
 // Errors: ErrNotHeld if the lease of the token has ended, if it was unlocked
 // before, or if it is none: nothing is changed then. ErrRedis if Redis could not
-// be asked; the permit comes back at the end of its lease then.
+// be asked, for about ten seconds; the permit comes back at the end of its lease
+// then.
 func (s *Semaphore) Unlock(token string) error {
 	_, err := s.release(context.Background(), "unlock", token, time.Time{})
 	return err

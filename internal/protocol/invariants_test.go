@@ -100,20 +100,6 @@ func shortLived(keys Keys, s state, l life) []string {
 	return flaws
 }
 
-// atMost fails the test if the leases that have not ended stand for more
-// permits than there are.
-func (f *fixture) atMost(capacity int64) {
-	f.t.Helper()
-	s, l := f.read()
-	var sum int64
-	for _, r := range s.Locked {
-		if r.End > l.now {
-			sum += r.N
-		}
-	}
-	require.LessOrEqual(f.t, sum, capacity, "state: %+v", s)
-}
-
 func TestBroken_FindsWhatIsWrong(t *testing.T) {
 	f := newFixture(t, 3)
 	f.acquire("a", 1)

@@ -21,12 +21,8 @@ end
 -- A call that was repeated may come once more, when its token has been granted
 -- and released: such a token is not to be granted again. It is looked for while
 -- that is possible, among the last releases.
-if now <= late then
-  for _, done in ipairs(redis.call('LRANGE', RELEASED, 0, -1)) do
-    if string.sub(done, 1, #token + 1) == token .. ' ' then
-      return {now, 0, '', 3, 0, 0, 0}
-    end
-  end
+if now <= late and redis.call('LPOS', RELEASED, token) then
+  return {now, 0, '', 3, 0, 0, 0}
 end
 if ARGV[9] == '1' then
   late = math.max(late, void > 0 and void or now + UNDER_WAY)

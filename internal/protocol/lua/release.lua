@@ -10,12 +10,16 @@ local token, call = ARGV[4], ARGV[4] .. ' ' .. ARGV[5]
 local record = redis.call('HGET', LOCKED, token)
 local n, ends, fence = parse(record)
 
--- note remembers the call. A list of a wrong type does not fail the step.
+-- note remembers the call; and the token by itself while a repeated acquire of it
+-- may still come. A list of a wrong type does not fail the step.
 local function note()
-  local length = redis.pcall('LPUSH', RELEASED, call)
-  if length == 1 then
+  if now <= late then
+    redis.pcall('LPUSH', RELEASED, token)
+  end
+  local length = tonumber(redis.pcall('LPUSH', RELEASED, call))
+  if length and length <= 2 then
     redis.call('PEXPIRE', RELEASED, ttl)
-  elseif (tonumber(length) or 0) > 2048 then
+  elseif length and length > 2048 then
     redis.call('LTRIM', RELEASED, 0, 1023)
   end
 end
