@@ -34,7 +34,8 @@ type Settings struct {
 
 	// MaxParallelResources is the capacity: so many permits there are. While a
 	// semaphore exists in Redis the capacity with which it was made counts.
-	// Default 1, a mutex; at most 1,000,000.
+	// Default 1, a mutex; at most 1,000,000. To make a semaphore takes Redis about
+	// a microsecond for each.
 	MaxParallelResources int
 
 	// LockAttempts is how many attempts Lock makes, each of TryLockTimeout at
