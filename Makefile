@@ -20,7 +20,7 @@ demo: ## processes share a semaphore, one is killed, the others go on (needs onl
 	@cd examples && go run ./demo
 
 test: redis-server ## run every test of every module, with the race detector
-	$(call each,go test -race -timeout 10m ./...)
+	$(call each,go test -race -timeout 15m ./...)
 
 race: redis-server ## run the tests several times over
 	$(call each,go test -race -count 3 -timeout 30m ./...)

@@ -18,7 +18,7 @@ import (
 )
 
 // cycles is how often each goroutine locks in the test of the capacity.
-var cycles = flag.Int("cycles", 250, "lock and unlock so often in each of 60 goroutines")
+var cycles = flag.Int("cycles", 1000, "lock and unlock so often in each of 60 goroutines")
 
 func TestNeverMoreThanCapacityInsideAcrossProcesses(t *testing.T) {
 	for _, capacity := range []int{1, 3, 50} {

@@ -263,7 +263,7 @@ func (c *child) finish() {
 	select {
 	case <-c.ended:
 		require.NoError(c.t, c.err)
-	case <-time.After(4 * patience):
+	case <-time.After(10 * patience):
 		c.t.Fatal("the child process does not end")
 	}
 }
