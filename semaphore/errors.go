@@ -24,6 +24,9 @@ var (
 	// ErrNotAvailable: a try found no permit free, or others waiting.
 	ErrNotAvailable = errors.New("no permit available")
 
+	// ErrExceedsCapacity: more permits are asked for than there are.
+	ErrExceedsCapacity = errors.New("more permits than the capacity")
+
 	// ErrNotHeld: the token holds no permit: its lease has ended, it was
 	// released before, or it never was one.
 	ErrNotHeld = errors.New("permit not held")

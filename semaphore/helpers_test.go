@@ -1,6 +1,7 @@
 package semaphore_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -76,4 +77,17 @@ func leaseEnd(t *testing.T, conn redis.Conn, name, token string) time.Time {
 	ms, err := redis.Int64(conn.Do("ZSCORE", key(name, ":leases"), token))
 	require.NoError(t, err)
 	return time.UnixMilli(ms)
+}
+
+// wants waits for n permits and says so when it holds them.
+func wants(t *testing.T, s *semaphore.Semaphore, n int) <-chan *semaphore.Permit {
+	got := make(chan *semaphore.Permit, 1)
+	go func() {
+		permit, err := s.AcquireN(context.Background(), n)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- permit
+	}()
+	return got
 }

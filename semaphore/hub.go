@@ -72,7 +72,8 @@ type delivery struct {
 	grant    protocol.Grant
 	deadline time.Time // of the grant, local time
 	claim    *claim    // to confirm before use, or nil
-	err      error
+	err      error     // ends the wait
+	capacity int64     // with err: the capacity, which is below the permits wanted
 }
 
 // lease is one that the tend goroutine renews, on behalf of its permit.

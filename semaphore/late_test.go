@@ -122,7 +122,7 @@ func TestPlacesLeftWhileCutOffHoldUpNobody(t *testing.T) {
 	canceled.Wait()
 	time.Sleep(5 * time.Second) // the leaves are given up
 	proxy.Refuse(false)
-	got := wants(t, s)
+	got := wants(t, s, 1)
 	time.Sleep(1500 * time.Millisecond) // it waits and tends
 	start := time.Now()
 	require.NoError(t, holder.Unlock(token))
@@ -130,19 +130,6 @@ func TestPlacesLeftWhileCutOffHoldUpNobody(t *testing.T) {
 	require.Less(t, time.Since(start), 3*time.Second, "less than one claim window, let alone five")
 	_, err = permit.Release(context.Background())
 	require.NoError(t, err)
-}
-
-// wants waits for a permit and hands it over.
-func wants(t *testing.T, s *semaphore.Semaphore) <-chan *semaphore.Permit {
-	got := make(chan *semaphore.Permit, 1)
-	go func() {
-		permit, err := s.Acquire(context.Background())
-		if err != nil {
-			t.Error(err)
-		}
-		got <- permit
-	}()
-	return got
 }
 
 func TestTendThatComesLateQueuesNobodyAgain(t *testing.T) {
@@ -187,9 +174,9 @@ func TestWaiterWhoseAcquireHangsKeepsItsPlace(t *testing.T) {
 	holder := newSemaphore(t)
 	token, err := holder.Lock()
 	require.NoError(t, err)
-	first := wants(t, s)
+	first := wants(t, s, 1)
 	awaitQueue(t, conn, t.Name(), 1)
-	second := wants(t, newSemaphore(t)) // of another process, so to say
+	second := wants(t, newSemaphore(t), 1) // of another process, so to say
 	await(t, func() bool { return calls.Load() == 2 })
 	time.Sleep(50 * time.Millisecond)
 	require.NoError(t, holder.Unlock(token))
@@ -269,7 +256,7 @@ func TestReleaseWhoseReplyIsLostSucceedsAndHandsOnAtOnce(t *testing.T) {
 	})
 	first, err := s.Acquire(context.Background())
 	require.NoError(t, err)
-	next := wants(t, s)
+	next := wants(t, s, 1)
 	awaitQueue(t, server.Dial(t), t.Name(), 1)
 	armed.Store(true)
 	_, err = first.Release(context.Background())
@@ -296,7 +283,7 @@ func TestServerThatIsFullForAWhileEndsNoWait(t *testing.T) {
 	holder := newSemaphore(t)
 	token, err := holder.Lock()
 	require.NoError(t, err)
-	got := wants(t, s)
+	got := wants(t, s, 1)
 	awaitQueue(t, server.Dial(t), t.Name(), 1)
 	full.Store(true)
 	time.Sleep(1500 * time.Millisecond) // a tend is refused meanwhile

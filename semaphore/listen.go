@@ -33,7 +33,7 @@ func (h *hub) listen() {
 		if err == nil {
 			pause = 0
 			if ok {
-				h.deliver(protocol.ParseGrants(message))
+				h.receive(message)
 			}
 			continue
 		}
@@ -57,6 +57,18 @@ func (h *hub) listen() {
 		case <-ctx.Done():
 			timer.Stop()
 		}
+	}
+}
+
+// receive delivers a message. One without grants says that something has happened
+// to all: the semaphore was deleted.
+func (h *hub) receive(message string) {
+	grants := protocol.ParseGrants(message)
+	h.deliver(grants)
+	if len(grants) == 0 {
+		h.mu.Lock()
+		h.suspect()
+		h.mu.Unlock()
 	}
 }
 

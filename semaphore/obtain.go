@@ -40,49 +40,49 @@ const mostTries = 3
 
 // obtain gets permits, in turn. With an error nothing is held, and no place in
 // the queue is kept.
-func (s *Semaphore) obtain(ctx context.Context, req request) (grant, error) {
+func (e *engine) obtain(ctx context.Context, req request) (grant, error) {
 	req.start = protocol.Now()
-	h := live.enter(s.spare)
+	h := live.enter(e.spare)
 	defer live.exit(h)
 	var g grant
 	err := errAgain
 	for tries := 0; errors.Is(err, errAgain) && tries < mostTries; tries++ {
 		if ctx.Err() != nil {
-			err = contextError(ctx, req.op, s.key)
+			err = contextError(ctx, req.op, e.key)
 			break
 		}
-		g, err = s.obtainOnce(ctx, h, req)
+		g, err = e.obtainOnce(ctx, h, req)
 	}
 	waited := protocol.Now().Sub(req.start)
 	if err != nil {
-		if log := s.log.at(logger.Info); log != nil {
+		if log := e.log.at(logger.Info); log != nil {
 			log.Log(logger.Info, "not locked", "error", err, "waited", waited)
 		}
 		return grant{}, err
 	}
-	if log := s.log.at(logger.Info); log != nil {
+	if log := e.log.at(logger.Info); log != nil {
 		log.Log(logger.Info, "locked", "token", g.token, "fence", g.fence, "waited", waited)
 	}
 	return g, nil
 }
 
 // obtainOnce asks with a new token.
-func (s *Semaphore) obtainOnce(ctx context.Context, h *hub, req request) (grant, error) {
+func (e *engine) obtainOnce(ctx context.Context, h *hub, req request) (grant, error) {
 	w := &waiter{
 		Waiter: protocol.Waiter{
 			Token:   uuid.NewString(),
 			Permits: req.permits,
-			Lease:   s.settings.Expiration,
-			Owner:   s.settings.Owner,
+			Lease:   e.settings.Expiration,
+			Owner:   e.settings.Owner,
 		},
 		full:   req.full,
 		result: make(chan delivery, 1),
 	}
-	a, err := s.acquire(ctx, h, w, req)
+	a, err := e.acquire(ctx, h, w, req)
 	if err != nil {
 		return grant{}, err
 	}
-	s.compare(a.Capacity)
+	e.compare(a.Capacity)
 	switch a.Outcome {
 	case protocol.Granted:
 		h.settled(w)
@@ -100,26 +100,29 @@ func (s *Semaphore) obtainOnce(ctx context.Context, h *hub, req request) (grant,
 			return grant{w.Token, a.Fence, d.deadline, false}, nil
 		}
 		w.result <- d
-		return s.wait(ctx, h, w, req)
+		return e.wait(ctx, h, w, req)
 	case protocol.Queued:
-		if log := s.log.at(logger.Debug); log != nil {
+		if log := e.log.at(logger.Debug); log != nil {
 			log.Log(logger.Debug, "waiting", "token", w.Token, "ticket", a.Ticket, "before", a.Places)
 		}
 		h.queue(w, a)
-		return s.wait(ctx, h, w, req)
+		return e.wait(ctx, h, w, req)
+	case protocol.Exceeds:
+		h.settled(w)
+		return grant{}, e.exceeds(req, a.Capacity)
 	default:
 		h.settled(w)
-		return grant{}, &Error{req.op, s.key, ErrNotAvailable, nil}
+		return grant{}, &Error{req.op, e.key, ErrNotAvailable, nil}
 	}
 }
 
 // acquire announces a waiter and sends its acquire. If it fails the waiter is
 // gone. A call that can be cancelled does not wait for an answer that is long in
 // coming; what the answer brings is given back then.
-func (s *Semaphore) acquire(ctx context.Context, h *hub, w *waiter, req request) (protocol.Acquired, error) {
+func (e *engine) acquire(ctx context.Context, h *hub, w *waiter, req request) (protocol.Acquired, error) {
 	if ctx.Done() == nil {
-		a, err := s.sendAcquire(ctx, h, w, req)
-		return a, s.acquireFailed(h, w, req, err)
+		a, err := e.sendAcquire(ctx, h, w, req)
+		return a, e.acquireFailed(h, w, req, err)
 	}
 	type result struct {
 		protocol.Acquired
@@ -129,7 +132,7 @@ func (s *Semaphore) acquire(ctx context.Context, h *hub, w *waiter, req request)
 	live.hold(h)
 	go func() { // ends when the acquire is answered or has failed for good
 		defer live.exit(h)
-		a, err := s.sendAcquire(context.WithoutCancel(ctx), h, w, req)
+		a, err := e.sendAcquire(context.WithoutCancel(ctx), h, w, req)
 		select {
 		case answer <- result{a, err}:
 		case <-abandoned:
@@ -138,72 +141,60 @@ func (s *Semaphore) acquire(ctx context.Context, h *hub, w *waiter, req request)
 	}()
 	select {
 	case r := <-answer:
-		return r.Acquired, s.acquireFailed(h, w, req, r.err)
+		return r.Acquired, e.acquireFailed(h, w, req, r.err)
 	case <-ctx.Done():
 		close(abandoned)
-		return protocol.Acquired{}, contextError(ctx, req.op, s.key)
+		return protocol.Acquired{}, contextError(ctx, req.op, e.key)
 	}
 }
 
 // acquireFailed gives up a waiter whose acquire has failed, and makes the error
 // for the caller; nil if it has not.
-func (s *Semaphore) acquireFailed(h *hub, w *waiter, req request, err error) error {
+func (e *engine) acquireFailed(h *hub, w *waiter, req request, err error) error {
 	if err == nil {
 		return nil
 	}
 	h.forget(w, false)
-	if end, ok := s.end(req); ok && !protocol.Now().Before(end) {
-		return s.timedOut(req, err)
+	if end, ok := e.end(req); ok && !protocol.Now().Before(end) {
+		return e.timedOut(req, err)
 	}
-	return s.fail(req.op, err)
+	return e.fail(req.op, err)
 }
 
 // sendAcquire sends until there is an answer that counts. A call that reaches
 // Redis after its sender has given up is void.
-func (s *Semaphore) sendAcquire(ctx context.Context, h *hub, w *waiter, req request) (a protocol.Acquired, err error) {
-	steps := s.base
+func (e *engine) sendAcquire(ctx context.Context, h *hub, w *waiter, req request) (a protocol.Acquired, err error) {
+	steps := e.base
 	steps.Process = h.add(w)
 	defer h.asked()
-	if end, ok := s.end(req); ok {
+	if end, ok := e.end(req); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, end.Sub(protocol.Now()))
 		defer cancel()
 	}
-	repeated := false
-	for range mostTries { // a reading of the clock that was wrong is right after one answer
-		err = h.send(ctx, askPatience, func(ctx context.Context) (err error) {
-			now := protocol.Now()
-			a, err = steps.Acquire(ctx, w.Waiter, !req.try, h.clock.VoidAfter(now, underWay), repeated)
-			if ambiguous(err) {
-				w.again = now.Add(underWay)
-			}
-			repeated = true
-			return err
-		})
-		if err != nil {
-			return a, err
+	err = h.sendOnce(ctx, w.Token, func(ctx context.Context, call protocol.Call) (protocol.Header, protocol.Outcome, error) {
+		a, err = steps.Acquire(ctx, w.Waiter, !req.try, call.VoidAfter, call.Repeated)
+		if ambiguous(err) {
+			w.again = protocol.Now().Add(underWay)
 		}
-		h.heard(a.Header)
-		if a.Outcome != protocol.Void {
-			return a, nil
-		}
-	}
-	return a, errors.New("the clock of the server jumps")
+		return a.Header, a.Outcome, err
+	})
+	return a, err
 }
 
 // end is when the wait of a request ends by its timeout, false if never.
-func (s *Semaphore) end(req request) (time.Time, bool) {
+func (e *engine) end(req request) (time.Time, bool) {
 	if req.timeout == 0 {
 		return time.Time{}, false
 	}
-	attempts := min(time.Duration(s.settings.LockAttempts), math.MaxInt64/req.timeout)
+	attempts := min(time.Duration(e.settings.LockAttempts), math.MaxInt64/req.timeout)
 	return req.start.Add(req.timeout * attempts), true
 }
 
 // wait waits for the grant of a waiter. If it fails the waiter is gone.
-func (s *Semaphore) wait(ctx context.Context, h *hub, w *waiter, req request) (grant, error) {
+func (e *engine) wait(ctx context.Context, h *hub, w *waiter, req request) (grant, error) {
 	var timeout <-chan time.Time
-	if end, ok := s.end(req); ok {
+	if end, ok := e.end(req); ok {
 		timer := time.NewTimer(end.Sub(protocol.Now()))
 		defer timer.Stop()
 		timeout = timer.C
@@ -215,7 +206,10 @@ func (s *Semaphore) wait(ctx context.Context, h *hub, w *waiter, req request) (g
 		case d = <-w.result:
 			if d.err != nil {
 				h.abandon(w)
-				return grant{}, s.fail(req.op, d.err)
+				if d.capacity > 0 {
+					return grant{}, e.exceeds(req, d.capacity)
+				}
+				return grant{}, e.fail(req.op, d.err)
 			}
 			if d.claim != nil {
 				d.claim.start()
@@ -231,28 +225,33 @@ func (s *Semaphore) wait(ctx context.Context, h *hub, w *waiter, req request) (g
 			}
 		case <-ctx.Done():
 			h.abandon(w)
-			return grant{}, contextError(ctx, req.op, s.key)
+			return grant{}, contextError(ctx, req.op, e.key)
 		case <-timeout:
 			h.abandon(w)
-			return grant{}, s.timedOut(req, h.lastTrouble())
+			return grant{}, e.timedOut(req, h.lastTrouble())
 		}
 		if ctx.Err() != nil {
 			h.abandon(w)
-			return grant{}, contextError(ctx, req.op, s.key)
+			return grant{}, contextError(ctx, req.op, e.key)
 		}
 		if !protocol.Now().Before(d.deadline) {
 			h.abandon(w)
-			return grant{}, &Error{req.op, s.key, ErrTimeout, errAgain}
+			return grant{}, &Error{req.op, e.key, ErrTimeout, errAgain}
 		}
 		return grant{w.Token, d.grant.Fence, d.deadline, d.claim == nil}, nil
 	}
 }
 
+// exceeds says that there are not as many permits as are asked for.
+func (e *engine) exceeds(req request, capacity int64) error {
+	return &Error{req.op, e.key, ErrExceedsCapacity, fmt.Errorf("%d of %d", req.permits, capacity)}
+}
+
 // timedOut says how long was waited, and what trouble there was with Redis.
-func (s *Semaphore) timedOut(req request, trouble error) error {
-	cause := fmt.Errorf("%d × %v", s.settings.LockAttempts, req.timeout)
+func (e *engine) timedOut(req request, trouble error) error {
+	cause := fmt.Errorf("%d × %v", e.settings.LockAttempts, req.timeout)
 	if trouble != nil {
-		cause = fmt.Errorf("%w: %w", cause, redisError(req.op, s.key, trouble))
+		cause = fmt.Errorf("%w: %w", cause, redisError(req.op, e.key, trouble))
 	}
-	return &Error{req.op, s.key, ErrTimeout, cause}
+	return &Error{req.op, e.key, ErrTimeout, cause}
 }

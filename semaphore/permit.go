@@ -20,8 +20,9 @@ var errReleased = errors.New("permit released")
 // grant, with a short lease at first, that is extended to Expiration within
 // about a second; with AutoRenew it is renewed until Release.
 type Permit struct {
-	s     *Semaphore
+	e     *engine
 	token string
+	n     int
 	fence int64
 
 	ctx    context.Context
@@ -39,13 +40,30 @@ type Permit struct {
 // Acquire waits for a permit as long as ctx lets it. Errors are those of
 // LockContext.
 func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
-	return s.permit(ctx, request{op: "acquire", permits: 1})
+	return s.AcquireN(ctx, 1)
+}
+
+// AcquireN is Acquire for n permits: all of them or none. First come, first served
+// holds whatever the sizes: who waits for many is not overtaken by those who want
+// few, and so is not starved. The Permit is released as a whole.
+//
+// Errors beside those of Acquire: ErrInvalidArgument if n is below 1 or above
+// 1,000,000; ErrExceedsCapacity if n is above the capacity, at once or when
+// Resize lowers it during the wait.
+func (s *Semaphore) AcquireN(ctx context.Context, n int) (*Permit, error) {
+	return s.permit(ctx, request{op: "acquire", permits: n})
 }
 
 // TryAcquire takes a permit if one is free and nobody waits, else the error is
 // ErrNotAvailable.
 func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
-	return s.permit(ctx, request{op: "try acquire", permits: 1, try: true})
+	return s.TryAcquireN(ctx, 1)
+}
+
+// TryAcquireN is TryAcquire for n permits: all of them or none. Errors beside: those
+// of AcquireN.
+func (s *Semaphore) TryAcquireN(ctx context.Context, n int) (*Permit, error) {
+	return s.permit(ctx, request{op: "try acquire", permits: n, try: true})
 }
 
 // AcquireWithCustomTimeout is Acquire that waits as LockWithCustomTimeout does:
@@ -58,34 +76,46 @@ func (s *Semaphore) AcquireWithCustomTimeout(timeout time.Duration) (*Permit, er
 }
 
 func (s *Semaphore) permit(ctx context.Context, req request) (*Permit, error) {
+	if req.permits < 1 || req.permits > maxCapacity {
+		return nil, &Error{req.op, s.key, ErrInvalidArgument,
+			outOfBounds("the number of permits", req.permits, "from 1 to the capacity, %d at most", maxCapacity)}
+	}
 	g, err := s.obtain(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	p := &Permit{s: s, token: g.token, fence: g.fence, deadline: g.deadline}
+	return s.newPermit(ctx, g, req.permits), nil
+}
+
+// newPermit makes the handle for what was granted.
+func (e *engine) newPermit(ctx context.Context, g grant, n int) *Permit {
+	p := &Permit{e: e, token: g.token, n: n, fence: g.fence, deadline: g.deadline}
 	p.ctx, p.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expiry = time.AfterFunc(g.deadline.Sub(protocol.Now()), p.expire)
-	full := s.settings.Expiration
+	full := e.settings.Expiration
 	l := &lease{Renewal: protocol.Renewal{Token: g.token, Lease: full}, permit: p}
 	first := full
 	if g.short {
 		first = min(full, protocol.ClaimWindow)
 	}
-	if s.settings.AutoRenew {
+	if e.settings.AutoRenew {
 		l.again = full / 3
 	}
-	if s.settings.AutoRenew || first < full {
+	if e.settings.AutoRenew || first < full {
 		l.due = protocol.Now().Add(first / 3)
-		p.renewed = live.enter(s.spare)
+		p.renewed = live.enter(e.spare)
 		p.renewed.keep(l)
 	}
-	return p, nil
+	return p
 }
 
 // Token is the token of the permit, as from Lock: any process can unlock it.
 func (p *Permit) Token() string { return p.token }
+
+// Permits is how many permits it is: n of AcquireN.
+func (p *Permit) Permits() int { return p.n }
 
 // Fence is a number that is greater than that of every permit granted before it.
 // A store that refuses a lower number than it has seen is safe from holders that
@@ -112,9 +142,9 @@ func (p *Permit) Done() <-chan struct{} { return p.ctx.Done() }
 // have ended later. ErrNotHeld if the permit was released or is lost.
 func (p *Permit) Refresh(ctx context.Context) error {
 	if cause := context.Cause(p.ctx); cause != nil {
-		return &Error{"refresh", p.s.key, ErrNotHeld, cause}
+		return &Error{"refresh", p.e.key, ErrNotHeld, cause}
 	}
-	deadline, err := p.s.refresh(ctx, "refresh", p.token)
+	deadline, err := p.e.refresh(ctx, "refresh", p.token)
 	if errors.Is(err, ErrNotHeld) {
 		p.lose(ErrNotHeld)
 	}
@@ -123,8 +153,8 @@ func (p *Permit) Refresh(ctx context.Context) error {
 	}
 	p.extend(deadline)
 	if cause := context.Cause(p.ctx); cause != nil { // it ended meanwhile: nobody uses it any more
-		p.s.release(ctx, "refresh", p.token, time.Time{})
-		return &Error{"refresh", p.s.key, ErrNotHeld, cause}
+		p.e.release(ctx, "refresh", p.token, time.Time{})
+		return &Error{"refresh", p.e.key, ErrNotHeld, cause}
 	}
 	return nil
 }
@@ -144,7 +174,7 @@ func (p *Permit) Release(ctx context.Context) (available int, err error) {
 	if held {
 		until = p.Deadline()
 	}
-	available, err = p.s.release(ctx, "release", p.token, until)
+	available, err = p.e.release(ctx, "release", p.token, until)
 	var failure *Error
 	if errors.As(err, &failure) && failure.Err == ErrNotHeld {
 		switch {
@@ -180,10 +210,10 @@ func (p *Permit) expire() {
 
 // lose ends a permit that is held no more.
 func (p *Permit) lose(why error) {
-	if !p.end(&Error{"hold", p.s.key, ErrLost, why}) {
+	if !p.end(&Error{"hold", p.e.key, ErrLost, why}) {
 		return
 	}
-	if log := p.s.log.at(logger.Error); log != nil {
+	if log := p.e.log.at(logger.Error); log != nil {
 		log.Log(logger.Error, "permit lost", "token", p.token, "reason", why)
 	}
 }

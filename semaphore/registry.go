@@ -26,6 +26,7 @@ const mostClocks = 64
 // hubKey tells hubs apart. client is the client's identity.
 type hubKey struct {
 	client any
+	kind   protocol.Kind
 	key    string
 }
 
@@ -83,7 +84,7 @@ func (r *registry) exit(h *hub) {
 
 // newHubKey identifies the hub of a key and a client. A client whose identity
 // can't be compared shares with nobody; unshared stands for it.
-func newHubKey(key string, client redisadapter.Redis, unshared any) hubKey {
+func newHubKey(kind protocol.Kind, key string, client redisadapter.Redis, unshared any) hubKey {
 	var identity any = client
 	if named, ok := client.(redisadapter.Identifier); ok {
 		identity = named.Identity()
@@ -91,7 +92,7 @@ func newHubKey(key string, client redisadapter.Redis, unshared any) hubKey {
 	if !reflect.ValueOf(identity).Comparable() {
 		identity = unshared
 	}
-	return hubKey{client: identity, key: key}
+	return hubKey{client: identity, kind: kind, key: key}
 }
 
 var (

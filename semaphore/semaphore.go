@@ -2,7 +2,6 @@ package semaphore
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/redsem/redsem/internal/protocol"
@@ -15,12 +14,7 @@ import (
 // semaphore. A Semaphore may be used by many goroutines at once, and has nothing
 // to close.
 type Semaphore struct {
-	key      string
-	settings Settings
-	log      logging
-	base     protocol.Steps // without a client id
-	spare    *hub           // the hub of this handle, unless another is live for its key
-	warned   atomic.Bool
+	*engine
 }
 
 // New makes a handle on the semaphore with the given binding key, which may be
@@ -30,25 +24,15 @@ type Semaphore struct {
 //
 // Errors: ErrInvalidArgument for the key or the client, ErrInvalidSettings.
 func New(bindingKey string, client redisadapter.Redis, log logger.Logger, settings ...Settings) (*Semaphore, error) {
-	if bindingKey == "" {
-		return nil, invalidArgument("new", bindingKey, "the binding key is empty, must be at least one byte")
-	}
-	if isNil(client) {
-		return nil, invalidArgument("new", bindingKey, "the client is nil, must be a redisadapter.Redis")
-	}
 	set, err := oneOf(settings)
 	if err != nil {
-		return nil, &Error{"new", bindingKey, ErrInvalidSettings, err}
+		err = &Error{"new", bindingKey, ErrInvalidSettings, err}
 	}
-	s := &Semaphore{key: bindingKey, settings: set, log: newLogging(log)}
-	s.base = protocol.Steps{
-		Client:   client,
-		Keys:     protocol.NewKeys(bindingKey),
-		Capacity: set.MaxParallelResources,
-		Lease:    set.Expiration,
+	e, err := newEngine(protocol.Semaphore, bindingKey, client, log, set, err)
+	if err != nil {
+		return nil, err
 	}
-	s.spare = newHub(newHubKey(bindingKey, client, s), s.base, s.log)
-	return s, nil
+	return &Semaphore{e}, nil
 }
 
 // Key is the binding key.
@@ -119,130 +103,13 @@ func (s *Semaphore) IsResourceLocked(token string) (bool, error) {
 	if token == "" {
 		return false, s.emptyToken("is locked")
 	}
-	_, held, err := s.status("is locked", token)
+	_, held, err := s.status(context.Background(), "is locked", token)
 	return held, err
 }
 
 // GetNumAvailableResources answers how many permits are free; the capacity if
 // the semaphore does not exist.
 func (s *Semaphore) GetNumAvailableResources() (int, error) {
-	free, _, err := s.status("available", "")
+	free, _, err := s.status(context.Background(), "available", "")
 	return free, err
-}
-
-func (s *Semaphore) status(op, token string) (free int, held bool, err error) {
-	h := live.enter(s.spare)
-	defer live.exit(h)
-	steps := s.steps(h)
-	var header protocol.Header
-	var available, capacity int64
-	err = h.send(context.Background(), askPatience, func(ctx context.Context) (err error) {
-		header, available, capacity, held, err = steps.Status(ctx, token)
-		return err
-	})
-	if err != nil {
-		return 0, false, s.fail(op, err)
-	}
-	h.heard(header)
-	s.compare(capacity)
-	return int(available), held, nil
-}
-
-// release sends a release until it is answered, even if ctx has ended. Its
-// grants for this process come with the answer. heldUntil is a local time before
-// which the lease can't have ended, zero if that is not known: a token that holds
-// nothing before that was released by an attempt whose answer was lost.
-func (s *Semaphore) release(ctx context.Context, op, token string, heldUntil time.Time) (free int, err error) {
-	if token == "" {
-		return 0, s.emptyToken(op)
-	}
-	h := live.enter(s.spare)
-	defer live.exit(h)
-	steps := s.steps(h)
-	call := uniqueName()
-	var header protocol.Header
-	var held, lost bool
-	var available int64
-	err = h.send(context.WithoutCancel(ctx), givePatience, func(ctx context.Context) (err error) {
-		header, held, available, err = steps.Release(ctx, token, call)
-		lost = lost || ambiguous(err)
-		return err
-	})
-	if err != nil {
-		return 0, s.fail(op, err)
-	}
-	h.heard(header)
-	if !held && !(lost && protocol.Now().Before(heldUntil)) {
-		failure := &Error{op, s.key, ErrNotHeld, nil}
-		if log := s.log.at(logger.Info); log != nil {
-			log.Log(logger.Info, "not unlocked", "token", token, "error", failure)
-		}
-		return int(available), failure
-	}
-	if log := s.log.at(logger.Info); log != nil {
-		log.Log(logger.Info, "unlocked", "token", token, "available", available)
-	}
-	return int(available), nil
-}
-
-// refresh answers the new deadline, local time.
-func (s *Semaphore) refresh(ctx context.Context, op, token string) (time.Time, error) {
-	if token == "" {
-		return time.Time{}, s.emptyToken(op)
-	}
-	h := live.enter(s.spare)
-	defer live.exit(h)
-	steps := s.steps(h)
-	var header protocol.Header
-	var ends []int64
-	err := h.send(ctx, givePatience, func(ctx context.Context) (err error) {
-		header, ends, err = steps.Renew(ctx, []protocol.Renewal{{Token: token, Lease: s.settings.Expiration}})
-		return err
-	})
-	if err != nil {
-		if ctx.Err() != nil {
-			return time.Time{}, contextError(ctx, op, s.key)
-		}
-		return time.Time{}, s.fail(op, err)
-	}
-	h.heard(header)
-	deadline := header.Deadline(ends[0])
-	if ends[0] == 0 || !protocol.Now().Before(deadline) {
-		return time.Time{}, &Error{op, s.key, ErrNotHeld, nil}
-	}
-	if log := s.log.at(logger.Debug); log != nil {
-		log.Log(logger.Debug, "refreshed", "token", token)
-	}
-	return deadline, nil
-}
-
-// steps are those of a hub, with the settings of this handle.
-func (s *Semaphore) steps(h *hub) protocol.Steps {
-	steps := s.base
-	steps.Process = h.process()
-	return steps
-}
-
-// compare logs, once, that the capacity of the live semaphore is another than the
-// settings say.
-func (s *Semaphore) compare(capacity int64) {
-	if capacity == int64(s.settings.MaxParallelResources) || s.warned.Swap(true) {
-		return
-	}
-	if log := s.log.at(logger.Error); log != nil {
-		log.Log(logger.Error, "the semaphore exists with another capacity, which counts",
-			"capacity", capacity, "settings", s.settings.MaxParallelResources)
-	}
-}
-
-func (s *Semaphore) fail(op string, err error) error {
-	failure := redisError(op, s.key, err)
-	if log := s.log.at(logger.Debug); log != nil {
-		log.Log(logger.Debug, op+" failed", "error", failure)
-	}
-	return failure
-}
-
-func (s *Semaphore) emptyToken(op string) error {
-	return invalidArgument(op, s.key, "the token is empty, must be one that Lock returned")
 }

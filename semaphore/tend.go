@@ -283,7 +283,20 @@ func (h *hub) looked(r round, answer protocol.Tended) {
 		h.suspect()
 	}
 	h.trouble = nil
+	h.refuse(answer.Capacity)
 	if first := h.line.Front(); first != nil && len(r.looking) > 0 && first.Value.(*waiter) == r.looking[0] {
 		h.places = answer.Places
+	}
+}
+
+// refuse ends the waits for more permits than there are. The caller holds mu.
+func (h *hub) refuse(capacity int64) {
+	for at := h.line.Front(); at != nil && capacity > 0; {
+		w := at.Value.(*waiter)
+		at = at.Next()
+		if int64(w.Permits) > capacity {
+			h.remove(w)
+			w.result <- delivery{err: ErrExceedsCapacity, capacity: capacity}
+		}
 	}
 }

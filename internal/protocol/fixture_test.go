@@ -31,7 +31,7 @@ func newFixture(t *testing.T, capacity int) *fixture {
 // newFixtureOn is newFixture on any server.
 func newFixtureOn(t *testing.T, capacity int, client redisadapter.Redis, conn redis.Conn) *fixture {
 	f := &fixture{
-		Steps: Steps{Client: client, Keys: NewKeys(t.Name()), Process: "p1", Capacity: capacity, Lease: testLease},
+		Steps: Steps{Client: client, Keys: NewKeys(Semaphore, t.Name()), Process: "p1", Capacity: capacity, Lease: testLease},
 		t:     t,
 		conn:  conn,
 	}

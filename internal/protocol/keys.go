@@ -2,24 +2,25 @@ package protocol
 
 import "strings"
 
-// Keys are the Redis keys of one semaphore. All share one hash tag.
+// Keys are the Redis keys of one semaphore, or of one job queue. All share one hash tag.
 type Keys struct {
 	fixed []string // in the order that the scripts expect: KEYS[1], …
 }
 
-// NewKeys names the keys of the semaphore with the given binding key.
+// NewKeys names the keys of the semaphore with the given binding key, or of the
+// queue of that name.
 //
 // The first key is semaphore:{KEY}, so KEY is the hash tag. Redis Cluster takes
 // the text between the first "{" and the first "}" after it for the tag, unless
 // that is empty; so braces within KEY do no harm, but one that starts with "}" would
 // have no tag. It gets a "%" in front, and so does every one that could be
 // mistaken for it then.
-func NewKeys(bindingKey string) Keys {
+func NewKeys(kind Kind, bindingKey string) Keys {
 	if strings.HasPrefix(strings.TrimLeft(bindingKey, "%"), "}") {
 		bindingKey = "%" + bindingKey
 	}
 	name := "semaphore:{" + bindingKey + "}"
-	return Keys{fixed: []string{
+	fixed := []string{
 		name,
 		name + ":version",
 		name + ":available",
@@ -28,7 +29,11 @@ func NewKeys(bindingKey string) Keys {
 		name + ":queue",
 		name + ":clients",
 		name + ":released",
-	}}
+	}
+	if kind == Queue {
+		fixed = append(fixed, name+":jobs", name+":expiries")
+	}
+	return Keys{fixed: fixed}
 }
 
 // Name is the first key, from which the others are derived.

@@ -17,7 +17,7 @@ const someProcess = "0123456789abcdef"
 func (k Keys) all() []string { return append([]string{k.Inbox(someProcess)}, k.fixed...) }
 
 func TestKeys_AreNamedAfterTheBindingKey(t *testing.T) {
-	k := NewKeys("jobs")
+	k := NewKeys(Semaphore, "jobs")
 	assert.Equal(t, []string{
 		"semaphore:{jobs}",
 		"semaphore:{jobs}:version",
@@ -39,7 +39,7 @@ func TestKeys_ShareOneSlotOfACluster(t *testing.T) {
 		"jobs", "a b", " ", "\x00", "\x00}", "ünï¢ødé", "\xff}", "{user}:1", "a{b}c", "{{}}", "}{", "%}x", "%%}", "x%}",
 	) {
 		first := -1
-		for _, key := range NewKeys(binding).all() {
+		for _, key := range NewKeys(Semaphore, binding).all() {
 			slot, err := redis.Int(conn.Do("CLUSTER", "KEYSLOT", key))
 			require.NoError(t, err)
 			if first < 0 {
@@ -55,7 +55,7 @@ func TestKeys_ShareOneSlotOfACluster(t *testing.T) {
 func TestKeys_OfDifferentBindingKeysAreAllDifferent(t *testing.T) {
 	seen := make(map[string]string)
 	for _, binding := range append(bindings(6), ":version", "a}:version", "}:inbox:"+someProcess) {
-		for _, key := range NewKeys(binding).all() {
+		for _, key := range NewKeys(Semaphore, binding).all() {
 			other, ok := seen[key]
 			require.False(t, ok, "%q of %q and of %q", key, binding, other)
 			seen[key] = binding
@@ -91,7 +91,7 @@ func TestKeys_StepsRunOnACluster(t *testing.T) {
 	}, time.Minute, 20*time.Millisecond)
 	for i, binding := range []string{"jobs", "}", "%}x", "a}b", "{}", "a{b}c"} {
 		f := newFixtureOn(t, 1, client, conn)
-		f.Keys = NewKeys(binding)
+		f.Keys = NewKeys(Semaphore, binding)
 		f.acquire("a", 1)
 		f.as("p2").queue("b", 1)
 		f.release("a", fmt.Sprint(i))

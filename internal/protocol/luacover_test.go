@@ -24,7 +24,7 @@ func newCoverClient(inner redisadapter.Redis) coverClient {
 	copies := make(map[string]*redisadapter.Script)
 	for step, script := range allScripts() {
 		var b strings.Builder
-		instrument(&b, step, func(string) {})
+		instrument(&b, step.kind, step.file, func(string) {})
 		copies[script.SHA()] = redisadapter.NewScript(b.String())
 	}
 	return coverClient{inner, copies}
@@ -49,17 +49,14 @@ var (
 
 // instrument composes a step as load does, with a mark before every statement;
 // it tells the marks to seen.
-func instrument(b *strings.Builder, file string, seen func(mark string)) {
-	text, err := sources.ReadFile("lua/" + file + ".lua")
-	if err != nil {
-		panic(err)
-	}
+func instrument(b *strings.Builder, kind Kind, file string, seen func(mark string)) {
+	name, text := source(kind, file)
 	open := false // the line before has not ended its statement
 	number := 0
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		number++
 		if included, ok := strings.CutPrefix(line, "--@include "); ok {
-			instrument(b, strings.TrimSpace(included), seen)
+			instrument(b, kind, strings.TrimSpace(included), seen)
 			continue
 		}
 		code, _, _ := strings.Cut(line, " -- ")
@@ -67,7 +64,7 @@ func instrument(b *strings.Builder, file string, seen func(mark string)) {
 			continue
 		}
 		if !open && statement.MatchString(code) {
-			mark := fmt.Sprintf("lua/%s.lua:%d", file, number)
+			mark := fmt.Sprintf("%s:%d", name, number)
 			seen(mark)
 			fmt.Fprintf(b, "redis.log(redis.LOG_NOTICE, 'cover %s') ", mark)
 		}
@@ -80,7 +77,7 @@ func instrument(b *strings.Builder, file string, seen func(mark string)) {
 func reportLuaCover(log string) error {
 	missing := make(map[string]bool)
 	for step := range allScripts() {
-		instrument(&strings.Builder{}, step, func(mark string) { missing[mark] = true })
+		instrument(&strings.Builder{}, step.kind, step.file, func(mark string) { missing[mark] = true })
 	}
 	total := len(missing)
 	file, err := os.Open(log)
@@ -101,13 +98,33 @@ func reportLuaCover(log string) error {
 	return lines.Err()
 }
 
-func allScripts() map[string]*redisadapter.Script {
-	return map[string]*redisadapter.Script{
-		"acquire": acquireScript,
-		"release": releaseScript,
-		"renew":   renewScript,
-		"tend":    tendScript,
-		"leave":   leaveScript,
-		"status":  statusScript,
+// step names a script.
+type step struct {
+	kind Kind
+	file string
+}
+
+func allScripts() map[step]*redisadapter.Script {
+	all := make(map[step]*redisadapter.Script)
+	for kind, s := range scripts {
+		for file, script := range map[string]*redisadapter.Script{
+			"acquire": s.acquire,
+			"release": s.release,
+			"renew":   s.renew,
+			"tend":    s.tend,
+			"leave":   s.leave,
+			"status":  s.status,
+			"reclaim": s.reclaim,
+			"inspect": s.inspect,
+			"delete":  s.remove,
+			"resize":  s.resize,
+			"signal":  s.signal,
+			"fetch":   s.fetch,
+		} {
+			if script != nil {
+				all[step{Kind(kind), file}] = script
+			}
+		}
 	}
+	return all
 }

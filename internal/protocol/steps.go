@@ -5,29 +5,32 @@ package protocol
 
 import (
 	"context"
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redsem/redsem/redisadapter"
 )
 
-// Version is that of the protocol ('1' in lua/open.lua and lua/work.lua).
+// Version is that of the protocol (FORMAT in the files lua/*/kind.lua).
 const Version = "1"
 
 // ClaimWindow is the longest first lease of a permit that was granted through
-// the queue (CLAIM in lua/work.lua).
+// the queue (CLAIM in lua/line.lua).
 const ClaimWindow = 3 * time.Second
 
-// Steps sends the steps of one semaphore on behalf of one process. It may be
-// copied.
+// Steps sends the steps of one semaphore, or of one job queue, on behalf of one
+// process. It may be copied.
+//
+// A step serves both: of a queue, a permit is a job. One that is ready is free, one
+// that a consumer works on is held.
 type Steps struct {
+	Kind     Kind
 	Client   redisadapter.Redis
 	Keys     Keys
 	Process  string        // the client id
-	Capacity int           // with which a missing semaphore is created
+	Capacity int           // with which a missing semaphore is created; of a queue: 0
 	Lease    time.Duration // sets the life of the keys
+	Once     bool          // of a queue: a job ends with its lease, and is not delivered again
 }
 
 // Grant tells that a queued token holds its permits until End (server ms).
@@ -52,7 +55,8 @@ const (
 	NotAvailable Outcome = iota // a try, and none free
 	Granted
 	Queued
-	Void // the call came too late to count
+	Void    // the call came too late to count
+	Exceeds // more permits than there are
 )
 
 // Waiter is a token that wants permits.
@@ -78,26 +82,70 @@ type Acquired struct {
 	NextEnd  int64 // Queued: the first end of a lease. Server ms, 0: none.
 	Places   int64 // Queued: places before this one.
 	Capacity int64 // of the semaphore as it is
+	Job      Job   // Granted, of a queue.
+}
+
+// Job is what a consumer gets.
+type Job struct {
+	Content    string
+	Deliveries int64 // how often it was handed over, this time included
+}
+
+// Call names a call, so that it can be told from its copies.
+type Call struct {
+	Name      string // the same when it is sent again
+	VoidAfter int64  // server time (ms) after which it shall have no effect, 0: never
+	Repeated  bool   // it was sent before
+}
+
+func (c Call) args(rest ...string) []string {
+	return append([]string{c.Name, strconv.FormatInt(c.VoidAfter, 10), bit(c.Repeated)}, rest...)
 }
 
 // Acquire asks for permits; queue says whether to wait in the queue if they are
-// not free. voidAfter is a server time (ms) after which the call shall have no
-// effect, 0 for never. repeated says that the call was sent before.
+// not free. The call's name is the token.
 func (s Steps) Acquire(ctx context.Context, w Waiter, queue bool, voidAfter int64, repeated bool) (Acquired, error) {
 	s.Lease = w.Lease
-	r, err := s.run(ctx, acquireScript, w.Token, strconv.Itoa(w.Permits), bit(queue),
-		strconv.FormatInt(voidAfter, 10), w.Owner, bit(repeated))
+	args := Call{w.Token, voidAfter, repeated}.args(strconv.Itoa(w.Permits), bit(queue), w.Owner)
+	if s.Kind == Queue {
+		args = append(args, s.mode())
+	}
+	r, err := s.run(ctx, scripts[s.Kind].acquire, args...)
 	a := Acquired{Header: r.header, Outcome: Outcome(r.int()), End: r.int(), Fence: r.int(), Capacity: r.int()}
-	if a.Outcome == Queued {
+	switch {
+	case a.Outcome == Queued:
 		a.Ticket, a.NextEnd, a.Places = a.End, a.Fence, r.int()
+	case a.Outcome == Granted && s.Kind == Queue:
+		r.int()
+		a.Job = Job{r.text(), r.int()}
 	}
 	return a, r.done(err)
+}
+
+// mode is how a job is handed over.
+func (s Steps) mode() string {
+	if s.Once {
+		return "2"
+	}
+	return "1"
 }
 
 // Release gives the permits of a token back. call names this call: the same when
 // it is sent again. held is false if the token held nothing.
 func (s Steps) Release(ctx context.Context, token, call string) (h Header, held bool, free int64, err error) {
-	r, err := s.run(ctx, releaseScript, token, call)
+	return s.release(ctx, token, call)
+}
+
+// Finish is Release for a job that shall not be delivered again.
+func (s Steps) Finish(ctx context.Context, token, call string) (h Header, held bool, ready int64, err error) {
+	return s.release(ctx, token, call, "1")
+}
+
+func (s Steps) release(ctx context.Context, args ...string) (h Header, held bool, free int64, err error) {
+	if s.Kind == Queue && len(args) == 2 {
+		args = append(args, "0")
+	}
+	r, err := s.run(ctx, scripts[s.Kind].release, args...)
 	held, free = r.int() == 1, r.int()
 	return r.header, held, free, r.done(err)
 }
@@ -111,14 +159,14 @@ type Renewal struct {
 // Renew extends leases. It answers their ends (server ms), 0 for a token that
 // holds nothing.
 func (s Steps) Renew(ctx context.Context, renewals []Renewal) (Header, []int64, error) {
-	r, err := s.run(ctx, renewScript, renewalArgs(nil, renewals)...)
+	r, err := s.run(ctx, scripts[s.Kind].renew, renewalArgs(nil, renewals)...)
 	ends := r.ints(len(renewals))
 	return r.header, ends, r.done(err)
 }
 
 // Leave takes waiters out of the queue, or releases them if they were granted.
 func (s Steps) Leave(ctx context.Context, waiters []Waiter) (Header, error) {
-	r, err := s.run(ctx, leaveScript, s.entryArgs(nil, waiters)...)
+	r, err := s.run(ctx, scripts[s.Kind].leave, s.entryArgs(nil, waiters)...)
 	return r.header, r.done(err)
 }
 
@@ -160,7 +208,7 @@ func (s Steps) Tend(ctx context.Context, t Tending) (Tended, error) {
 		args = append(args, q.Token, q.Entry(s.Process), strconv.FormatInt(q.Ticket, 10))
 	}
 	args = s.entryArgs(args, t.Look)
-	r, err := s.run(ctx, tendScript, args...)
+	r, err := s.run(ctx, scripts[s.Kind].tend, args...)
 	answer := Tended{Header: r.header, NextEnd: r.int(), Places: r.int(), Capacity: r.int(), Ends: r.ints(len(t.Renew)), Found: r.ints(-1)}
 	if len(answer.Found) != len(t.Look) && answer.Capacity != 0 {
 		r.fail("%d waiters found of %d", len(answer.Found), len(t.Look))
@@ -171,7 +219,7 @@ func (s Steps) Tend(ctx context.Context, t Tending) (Tended, error) {
 // Status answers how many permits are free, of how many, and whether a token
 // holds.
 func (s Steps) Status(ctx context.Context, token string) (h Header, free, capacity int64, held bool, err error) {
-	r, err := s.run(ctx, statusScript, token)
+	r, err := s.run(ctx, scripts[s.Kind].status, token)
 	free, capacity, held = r.int(), r.int(), r.int() == 1
 	return r.header, free, capacity, held, r.done(err)
 }
@@ -188,117 +236,6 @@ func (s Steps) entryArgs(args []string, waiters []Waiter) []string {
 		args = append(args, w.Token, w.Entry(s.Process))
 	}
 	return args
-}
-
-// run sends a step and reads the head of its reply.
-func (s Steps) run(ctx context.Context, script *redisadapter.Script, args ...string) (*reply, error) {
-	line := make([]string, 0, 3+len(args))
-	line = append(line, s.Process, strconv.Itoa(s.Capacity), ms(s.Lease))
-	line = append(line, args...)
-	sent := Now()
-	raw, err := s.Client.Eval(ctx, script, s.Keys.fixed, line)
-	r := &reply{}
-	if err != nil {
-		return r, err
-	}
-	r.rest, _ = raw.([]any)
-	r.header.Reading = Reading{Sent: sent, Server: r.int()}
-	r.header.More = r.int() == 1
-	r.header.Grants = r.grants()
-	return r, nil
-}
-
-// reply is read element by element; the first that is not as expected makes
-// done fail.
-type reply struct {
-	header Header
-	rest   []any
-	err    error
-}
-
-func (r *reply) fail(format string, args ...any) {
-	if r.err == nil {
-		r.err = fmt.Errorf("unexpected reply of a script: "+format, args...)
-	}
-}
-
-func (r *reply) next() any {
-	if len(r.rest) == 0 {
-		r.fail("too short")
-		return nil
-	}
-	first := r.rest[0]
-	r.rest = r.rest[1:]
-	return first
-}
-
-func (r *reply) int() int64 {
-	v := r.next()
-	n, ok := v.(int64)
-	if !ok {
-		r.fail("%v in place of a number", v)
-	}
-	return n
-}
-
-// ints reads an array of n numbers, of any length if n < 0.
-func (r *reply) ints(n int) []int64 {
-	v := r.next()
-	list, ok := v.([]any)
-	if !ok || (n >= 0 && len(list) != n) {
-		r.fail("%v in place of %d numbers", v, n)
-		return nil
-	}
-	inner := reply{rest: list}
-	numbers := make([]int64, len(list))
-	for i := range numbers {
-		numbers[i] = inner.int()
-	}
-	if inner.err != nil {
-		r.err = inner.err
-	}
-	return numbers
-}
-
-func (r *reply) grants() []Grant {
-	switch text := r.next().(type) {
-	case string:
-		return ParseGrants(text)
-	case []byte:
-		return ParseGrants(string(text))
-	default:
-		r.fail("%v in place of grants", text)
-		return nil
-	}
-}
-
-// done is err, or what was wrong with the reply.
-func (r *reply) done(err error) error {
-	if err != nil {
-		return err
-	}
-	return r.err
-}
-
-// ParseGrants reads a message: one grant a line, token, fence and end. Lines that
-// are not of that form are skipped: somebody else wrote them.
-func ParseGrants(message string) []Grant {
-	if message == "" {
-		return nil
-	}
-	grants := make([]Grant, 0, 1+strings.Count(message, "\n"))
-	for line := range strings.Lines(message) {
-		token, numbers, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		fence, end, _ := strings.Cut(numbers, " ")
-		g := Grant{Token: token}
-		var err, err2 error
-		g.Fence, err = strconv.ParseInt(fence, 10, 64)
-		g.End, err2 = strconv.ParseInt(end, 10, 64)
-		if token != "" && err == nil && err2 == nil {
-			grants = append(grants, g)
-		}
-	}
-	return grants
 }
 
 func bit(set bool) string {

@@ -49,7 +49,7 @@ func TestSteps_RefuseARepliesOfAnotherForm(t *testing.T) {
 		"grants a number": []any{int64(1), int64(0), int64(5), int64(1), int64(2), int64(3), int64(4)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for step, err := range every(Steps{Client: &oracle{reply: reply}, Keys: NewKeys("k")}) {
+			for step, err := range every(Steps{Client: &oracle{reply: reply}, Keys: NewKeys(Semaphore, "k")}) {
 				assert.ErrorContains(t, err, "unexpected reply of a script", step)
 			}
 		})
@@ -65,7 +65,7 @@ func TestSteps_RefuseARepliesOfAnotherForm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reply := append([]any{int64(1), int64(0), ""}, rest...)
-			_, err := Steps{Client: &oracle{reply: reply}, Keys: NewKeys("k")}.Tend(context.Background(),
+			_, err := Steps{Client: &oracle{reply: reply}, Keys: NewKeys(Semaphore, "k")}.Tend(context.Background(),
 				Tending{Renew: []Renewal{{"a", time.Second}}, Look: []Waiter{waiter("a", 1)}})
 			assert.ErrorContains(t, err, "unexpected reply of a script")
 		})
@@ -75,7 +75,7 @@ func TestSteps_RefuseARepliesOfAnotherForm(t *testing.T) {
 func TestSteps_TakeTextsOfEitherType(t *testing.T) {
 	for _, text := range []any{"a 1 2\n", []byte("a 1 2\n")} {
 		o := &oracle{reply: []any{int64(7), int64(1), text}}
-		h, err := Steps{Client: o, Keys: NewKeys("k")}.Leave(context.Background(), nil)
+		h, err := Steps{Client: o, Keys: NewKeys(Semaphore, "k")}.Leave(context.Background(), nil)
 		require.NoError(t, err)
 		assert.Equal(t, Header{Reading: h.Reading, More: true, Grants: []Grant{{"a", 1, 2}}}, h)
 		assert.Equal(t, int64(7), h.Server)
@@ -84,7 +84,7 @@ func TestSteps_TakeTextsOfEitherType(t *testing.T) {
 
 func TestSteps_PassErrorsOn(t *testing.T) {
 	failure := errors.New("broken")
-	for step, err := range every(Steps{Client: &oracle{err: failure}, Keys: NewKeys("k")}) {
+	for step, err := range every(Steps{Client: &oracle{err: failure}, Keys: NewKeys(Semaphore, "k")}) {
 		assert.Same(t, failure, err, step)
 	}
 }
@@ -92,7 +92,7 @@ func TestSteps_PassErrorsOn(t *testing.T) {
 func TestSteps_ReadTheClockBeforeTheySend(t *testing.T) {
 	o := &oracle{reply: []any{int64(1), int64(0), ""}}
 	before := time.Now()
-	h, err := Steps{Client: o, Keys: NewKeys("k")}.Leave(context.Background(), nil)
+	h, err := Steps{Client: o, Keys: NewKeys(Semaphore, "k")}.Leave(context.Background(), nil)
 	require.NoError(t, err)
 	assert.False(t, h.Sent.Before(before))
 }
@@ -113,6 +113,5 @@ func TestScripts_HaveNeitherCommentsNorIncludes(t *testing.T) {
 			require.False(t, strings.HasPrefix(strings.TrimSpace(line), "--"), "%s: %s", step, line)
 		}
 		assert.Contains(t, script.Source(), "redis.call('TIME')", step)
-		assert.Contains(t, script.Source(), "local function settle()", step)
 	}
 }

@@ -1,25 +1,29 @@
 -- open: what every step reads before it writes anything. It writes nothing.
 --
--- KEYS: the eight fixed keys of a semaphore, in the order below.
+-- A step serves semaphores and job queues alike, for what it says of permits holds
+-- of jobs: one that is ready is free, one that a consumer works on is held. What
+-- differs lies in the folders semaphore/ and queue/, under the same names.
+--
+-- KEYS: the fixed keys, in the order below; of a queue, two more.
 -- ARGV of every step: [1] client id of the caller's process; [2] the capacity
--- with which a missing semaphore is created or mended; [3] the caller's lease, ms.
+-- with which a missing semaphore is created or mended (of a queue: 0); [3] the
+-- caller's lease, ms.
 -- Reply of every step: server time (ms); 1 if a batch was full and another call
 -- is due at once, else 0; the grants for the caller's process ('' if none), one
 -- a line: token, fence, end of lease (ms); then what the step says.
 local NAME, VERSION, AVAILABLE, LOCKED, LEASES, QUEUE, CLIENTS, RELEASED =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local self, lease = ARGV[1], tonumber(ARGV[3])
+--@include kind
 
 local version = redis.call('GET', VERSION)
-if version and version ~= '1' then
+if version and version ~= FORMAT then
   return redis.error_reply('REDSEMVERSION ' .. version)
 end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000) -- server time, ms
 local clock = time[1] * 1000000 + time[2]               -- server time, µs
-
-local MOST = 1000000 -- greatest capacity, and so the most that a token can hold
 
 local name = redis.call('HMGET', NAME, 'capacity', 'held', 'seq', 'ttl', 'fresh', 'late')
 local capacity = tonumber(name[1]) -- permits in all; nil: the semaphore does not exist
@@ -28,6 +32,7 @@ local seq = tonumber(name[3])      -- the last sequence number (ticket or fence)
 local ttl = tonumber(name[4])      -- life of the keys in ms: twice the longest lease
 local fresh = tonumber(name[5])    -- when the keys were last given that life, ms
 local late = tonumber(name[6]) or 0 -- until then a call may come that was repeated since, ms
+--@include count
 
 -- plain: the state needs no mending, and the keys no new life, as far as this
 -- reading shows; the short cuts of acquire and release rest on it.

@@ -1,27 +1,23 @@
 -- release: give permits back; they go to the head of the queue, else to the list.
 --
 -- KEYS, ARGV[1..3]: see open. ARGV: [4] token; [5] a name for this call, the
--- same when it is sent again.
+-- same when it is sent again; of a queue: [6] 1: the job is done, 0: it goes back.
 -- Reply: see open, then 1 if the token held, else 0; permits free now.
 -- A token that holds nothing changes nothing. Run twice: the second answers as
 -- the first did, as long as its name is among the last releases.
 --@include open
+--@include note
 local token, call = ARGV[4], ARGV[4] .. ' ' .. ARGV[5]
 local record = redis.call('HGET', LOCKED, token)
 local n, ends, fence = parse(record)
 
--- note remembers the call; and the token by itself while a repeated acquire of it
--- may still come. A list of a wrong type does not fail the step.
-local function note()
+-- remember notes the call; and the token by itself while a repeated acquire of it
+-- may still come.
+local function remember()
   if now <= late then
     redis.pcall('LPUSH', RELEASED, token)
   end
-  local length = tonumber(redis.pcall('LPUSH', RELEASED, call))
-  if length and length <= 2 then
-    redis.call('PEXPIRE', RELEASED, ttl)
-  elseif length and length > 2048 then
-    redis.call('LTRIM', RELEASED, 0, 1023)
-  end
+  note(call)
 end
 
 if not ends or ends <= now then
@@ -37,23 +33,11 @@ if not ends or ends <= now then
   end
 end
 
--- The short cut: nothing to mend or refresh, one permit, and nobody waits. Its
--- first write is the only one that can fail, and needs no memory.
-if plain and n == 1 and held <= capacity and redis.call('ZCARD', QUEUE) == 0 then
-  redis.call('ZREM', LEASES, token)
-  redis.call('HDEL', LOCKED, token)
-  redis.call('HSET', NAME, 'held', held - 1)
-  if redis.pcall('RPUSH', AVAILABLE, fence .. ':1') == 1 then
-    redis.call('PEXPIRE', AVAILABLE, ttl)
-  end
-  note()
-  return {now, 0, '', 1, capacity - held + 1}
-end
-
+--@include short_release
 --@include work
 begin()
-drop(token)
+drop(token, ARGV[6])
 serve()
 local grants = settle()
-note()
+remember()
 return {now, more, grants, 1, math.max(capacity - held, 0)}

@@ -2,7 +2,7 @@
 --
 -- KEYS, ARGV[1..3]: see open. ARGV: [4] a token, or ''.
 -- Reply: see open, then permits free; capacity; 1 if the token holds, else 0;
--- for a semaphore that does not exist its capacity is ARGV[2], all free.
+-- for what does not exist its capacity is ARGV[2], all free.
 -- It changes nothing but what any step does: reclaim, serve, mend.
 --@include open
 --@include work

@@ -1,5 +1,5 @@
 -- tend: all that a process with waiters or renewed leases has to say and to
--- learn about a semaphore, in one call.
+-- learn, in one call.
 --
 -- KEYS, ARGV[1..3]: see open. ARGV: [4] 1: the process has waiters, 0: it has
 -- none; [5] number of leases to renew; [6] of waiters that leave; [7] of waiters

@@ -1,0 +1,1 @@
+-- short_acquire: there is none.

@@ -1,0 +1,1 @@
+-- short_release: there is none.

@@ -1,0 +1,228 @@
+-- work: what the steps share: begin(), the step's own changes, serve(), settle(),
+-- in this order.
+--
+-- A job is a permit with content. JOBS: id -> content. AVAILABLE, sorted by id, has
+-- a member for each job that is ready: id, deliveries, end. A job that is held
+-- has them in the record of its holder, in front of the owner: id, deliveries,
+-- how, end. Ids are sequence numbers, so the oldest job is the first, be it new
+-- or given back. how: 0 the content was not handed over yet; 1 it was, and the job
+-- is delivered again if its lease ends; 2 it was, and the job ends with its lease.
+-- end: server time (ms) at which a job that is not delivered ends, 0: never; those
+-- that are ready and have one are in EXPIRIES.
+--
+-- Invariant after settle: every job is either ready or held; every record has a
+-- lease and every lease a record.
+--@include line
+
+-- most is the most that anybody can get.
+local function most()
+  return 1
+end
+
+-- job reads what a record says of its job.
+local function job(record)
+  return string.match(record, '^%d+ %d+ %d+ %d+ (%d+) (%d+) ([012]) (%d+) ')
+end
+
+-- ready puts a job where it is free.
+local function ready(id, deliveries, ends)
+  redis.call('ZADD', AVAILABLE, id, table.concat({id, deliveries, ends}, ' '))
+  if ends ~= '0' then
+    redis.call('ZADD', EXPIRIES, ends, id)
+  end
+  dirty = true
+end
+
+-- forget ends a job.
+local function forget(id)
+  redis.call('HDEL', JOBS, id)
+  capacity = capacity - 1
+end
+
+-- drop ends the hold of a token, if it has one. how: 1 its job is done; 0 it goes
+-- back; nil: the lease has ended.
+local function drop(token, how)
+  local record = redis.call('HGET', LOCKED, token)
+  redis.call('ZREM', LEASES, token)
+  if not record then
+    return
+  end
+  redis.call('HDEL', LOCKED, token)
+  held = held - 1
+  local id, deliveries, handed, ends = job(record)
+  if not id then
+    torn = true
+  elseif how == '1' or (not how and handed == '2') or (ends ~= '0' and tonumber(ends) <= now) then
+    forget(id)
+  else
+    ready(id, deliveries, ends)
+  end
+end
+
+-- mend makes the state whole from whatever is left of it, after an eviction or the
+-- work of a foreign hand. Jobs that are neither ready nor held are ready again.
+local function mend()
+  -- The first write may be refused for lack of memory: then nothing has changed.
+  seq = math.max(seq or 0, clock - 1)
+  redis.call('HSET', NAME, 'seq', string.format('%.0f', seq))
+  local lost = {} -- ids of jobs that nothing accounts for, so far
+  for _, id in ipairs(redis.call('HKEYS', JOBS)) do
+    if whole(id) and string.match(id, '^[1-9]%d*$') then
+      lost[id] = true
+      seq = math.max(seq, tonumber(id))
+    else
+      redis.call('HDEL', JOBS, id)
+    end
+  end
+  local records = redis.call('HGETALL', LOCKED)
+  for i = 1, #records, 2 do
+    local token, record = records[i], records[i + 1]
+    local n, ends, fence = parse(record)
+    local id = n == 1 and job(record)
+    if id and lost[id] then
+      lost[id] = nil
+      seq = math.max(seq, tonumber(fence))
+      outlive(ends)
+      redis.call('ZADD', LEASES, ends, token)
+    else
+      redis.call('HDEL', LOCKED, token)
+    end
+  end
+  for _, token in ipairs(redis.call('ZRANGE', LEASES, 0, -1)) do
+    if redis.call('HEXISTS', LOCKED, token) == 0 then
+      redis.call('ZREM', LEASES, token)
+    end
+  end
+  local free = redis.call('ZRANGE', AVAILABLE, 0, -1, 'WITHSCORES')
+  for i = 1, #free, 2 do
+    local id = string.match(free[i], '^(%d+) %d+ %d+$')
+    if id and lost[id] and free[i + 1] == id then
+      lost[id] = nil
+    else
+      redis.call('ZREM', AVAILABLE, free[i])
+    end
+  end
+  for id in pairs(lost) do
+    ready(id, '0', redis.call('ZSCORE', EXPIRIES, id) or '0')
+  end
+  local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')
+  seq = math.max(seq, whole(last[2]) or 0)
+  capacity, held = redis.call('HLEN', JOBS), redis.call('HLEN', LOCKED)
+  lasting = nil
+  torn, dirty, stale = false, true, true
+end
+
+-- fits says whether a job is ready.
+local function fits()
+  local first = held < capacity and redis.call('ZRANGE', AVAILABLE, 0, 0)[1]
+  local id = string.match(first or '', '^(%d+) %d+ %d+$')
+  if held < capacity and (not id or redis.call('HEXISTS', JOBS, id) == 0) then
+    mend()
+  end
+  return held < capacity
+end
+
+-- give gives the first job to a token.
+local function give(token, n, ends, fence, owner)
+  local first = redis.call('ZPOPMIN', AVAILABLE)[1]
+  local id, deliveries, till = string.match(first, '^(%d+) (%d+) (%d+)$')
+  redis.call('ZREM', EXPIRIES, id)
+  held = held + 1
+  dirty = true
+  hold(token, 1, ends, fence, table.concat({id, deliveries, '0', till, owner}, ' '))
+end
+
+-- fetch hands the job of a token over: it answers the end of the lease, the content and
+-- how often it was handed over; nothing if the token holds none. how: see above.
+local function fetch(token, window, how)
+  local ends = renew(token, window)
+  if ends == 0 then
+    return
+  end
+  local record = redis.call('HGET', LOCKED, token)
+  local id, deliveries, handed = job(record)
+  local content = id and redis.call('HGET', JOBS, id)
+  if not content then
+    redis.call('HDEL', LOCKED, token)
+    mend()
+    return
+  end
+  if handed == '0' then
+    deliveries = string.format('%.0f', deliveries + 1)
+    redis.call('HSET', LOCKED, token, (string.gsub(record, '^(%d+ %d+ %d+ %d+ %d+) %d+ 0',
+      '%1 ' .. deliveries .. ' ' .. how)))
+  end
+  return ends, content, tonumber(deliveries)
+end
+
+-- hand completes the reply of a granted acquire: the lease is a full one, and two
+-- elements more are the content of the job and how often it was handed over.
+-- ARGV[10]: 2 if the job ends with its lease, else 1.
+local function hand(token, reply)
+  local ends, content, deliveries = fetch(token, lease, ARGV[10])
+  if ends then
+    reply[5], reply[9], reply[10] = ends, content, deliveries
+  else
+    reply[4] = 3 -- a job was lost: ask again
+  end
+end
+
+-- check makes the state whole, if it is not, and ends jobs whose time has come. It
+-- reads each key before it writes, so that a key of a wrong type fails the step
+-- with nothing changed.
+local function check()
+  local free = redis.call('ZCARD', AVAILABLE)
+  local leases = redis.call('ZCARD', LEASES)
+  redis.call('ZCARD', QUEUE)
+  redis.call('ZCARD', CLIENTS)
+  local ended = redis.call('ZRANGEBYSCORE', EXPIRIES, '-inf', now, 'LIMIT', 0, BATCH)
+  seq, ttl = whole(seq), whole(ttl)
+  outlive(now + lease)
+  if not (version and seq and ttl) or free + held ~= capacity or leases ~= held then
+    mend()
+  end
+  if #ended == BATCH then
+    more = 1
+  end
+  for _, id in ipairs(ended) do
+    redis.call('ZREM', EXPIRIES, id)
+    if redis.call('ZREMRANGEBYSCORE', AVAILABLE, id, id) > 0 then
+      forget(id)
+    end
+  end
+end
+
+-- store writes the name.
+local function store()
+  if dirty then
+    redis.call('HSET', NAME, 'seq', string.format('%.0f', seq))
+  end
+  stale = stale or had ~= (capacity > 0) or (lasting and dirty)
+end
+
+-- live gives the keys their life: as long as there are jobs, those that make them up
+-- live until the last of them ends.
+local function live()
+  if lasting and capacity > 0 then
+    redis.call('HSET', NAME, 'lasting', lasting)
+  else
+    redis.call('HDEL', NAME, 'lasting')
+  end
+  for _, key in ipairs({NAME, VERSION, AVAILABLE, LOCKED, LEASES, JOBS, EXPIRIES}) do
+    if capacity > 0 and not lasting then
+      redis.call('PERSIST', key)
+    else
+      redis.call('PEXPIRE', key, math.max(ttl, (lasting or 0) - now))
+    end
+  end
+  for _, key in ipairs({QUEUE, CLIENTS, RELEASED}) do
+    redis.call('PEXPIRE', key, ttl)
+  end
+end
+
+-- exists says whether anything of the queue is left.
+local function exists()
+  return capacity > 0 or redis.call('EXISTS', NAME, LOCKED, LEASES, QUEUE) > 0
+end
+
+--@include serve

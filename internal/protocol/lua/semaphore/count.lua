@@ -1,0 +1,1 @@
+-- count: the name says how many permits there are, and how many are held.
