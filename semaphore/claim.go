@@ -9,22 +9,26 @@ import (
 )
 
 // claim extends the grants of one message to their full leases, in one call, for
-// waiters whose tokens must stay good even if the process ends the next instant.
+// waiters whose tokens must stay good even if the process ends the next instant. That
+// of a queue fetches the job of one grant as well.
 // It is complete when the first waiter gets its delivery; the first to confirm has
 // the call made, the others wait for its answer too.
 type claim struct {
 	hub      *hub
 	renewals []protocol.Renewal
+	atMost   bool // once is the job delivered
 
 	once      sync.Once
 	done      chan struct{}        // closed when the call is over
 	deadlines map[string]time.Time // of the tokens that hold; read after done
+	job       protocol.Job         // read after done
 }
 
 func newClaim(h *hub) *claim { return &claim{hub: h, done: make(chan struct{})} }
 
 func (c *claim) add(w *waiter) {
 	c.renewals = append(c.renewals, protocol.Renewal{Token: w.Token, Lease: w.Lease})
+	c.atMost = w.atMost
 }
 
 // start has the call made. The caller holds a reference to the hub.
@@ -47,13 +51,18 @@ func (c *claim) send() {
 	defer live.exit(h)
 	defer close(c.done)
 	steps := h.current()
-	steps.Process = h.process()
+	steps.Process, steps.Once = h.process(), c.atMost
 	var header protocol.Header
 	var ends []int64
 	ctx, cancel := context.WithTimeout(context.Background(), protocol.ClaimWindow)
 	defer cancel()
 	err := h.send(ctx, protocol.ClaimWindow, func(ctx context.Context) (err error) {
-		header, ends, err = steps.Renew(ctx, c.renewals)
+		if steps.Kind == protocol.Queue {
+			ends = make([]int64, 1)
+			header, ends[0], c.job, err = steps.Fetch(ctx, c.renewals[0].Token, c.renewals[0].Lease)
+		} else {
+			header, ends, err = steps.Renew(ctx, c.renewals)
+		}
 		return err
 	})
 	if err != nil {

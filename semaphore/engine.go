@@ -62,7 +62,7 @@ func (e *engine) status(ctx context.Context, op, token string) (free int, held b
 // grants for this process come with the answer. heldUntil is a local time before
 // which the lease can't have ended, zero if that is not known: a token that holds
 // nothing before that was released by an attempt whose answer was lost.
-func (e *engine) release(ctx context.Context, op, token string, heldUntil time.Time) (free int, err error) {
+func (e *engine) release(ctx context.Context, op, token string, heldUntil time.Time, done bool) (free int, err error) {
 	if token == "" {
 		return 0, e.emptyToken(op)
 	}
@@ -74,7 +74,11 @@ func (e *engine) release(ctx context.Context, op, token string, heldUntil time.T
 	var held, lost bool
 	var available int64
 	err = h.send(context.WithoutCancel(ctx), givePatience, func(ctx context.Context) (err error) {
-		header, held, available, err = steps.Release(ctx, token, call)
+		if done {
+			header, held, available, err = steps.Finish(ctx, token, call)
+		} else {
+			header, held, available, err = steps.Release(ctx, token, call)
+		}
 		lost = lost || ambiguous(err)
 		return err
 	})
@@ -85,12 +89,12 @@ func (e *engine) release(ctx context.Context, op, token string, heldUntil time.T
 	if !held && !(lost && protocol.Now().Before(heldUntil)) {
 		failure := &Error{op, e.key, ErrNotHeld, nil}
 		if log := e.log.at(logger.Info); log != nil {
-			log.Log(logger.Info, "not unlocked", "token", token, "error", failure)
+			log.Log(logger.Info, e.words().notGave, "token", token, "error", failure)
 		}
 		return int(available), failure
 	}
 	if log := e.log.at(logger.Info); log != nil {
-		log.Log(logger.Info, "unlocked", "token", token, "available", available)
+		log.Log(logger.Info, e.words().gave, "token", token, "available", available)
 	}
 	return int(available), nil
 }
@@ -136,7 +140,7 @@ func (e *engine) steps(h *hub) protocol.Steps {
 // compare logs, once, that the capacity of the live semaphore is another than the
 // settings say.
 func (e *engine) compare(capacity int64) {
-	if capacity == int64(e.settings.MaxParallelResources) || e.warned.Swap(true) {
+	if e.base.Kind == protocol.Queue || capacity == int64(e.settings.MaxParallelResources) || e.warned.Swap(true) {
 		return
 	}
 	if log := e.log.at(logger.Error); log != nil {

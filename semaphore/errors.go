@@ -21,25 +21,30 @@ var (
 	// matches too.
 	ErrCanceled = errors.New("wait canceled")
 
-	// ErrNotAvailable: a try found no permit free, or others waiting.
-	ErrNotAvailable = errors.New("no permit available")
+	// ErrNotAvailable: a try found no permit free (of a queue: no job ready), or
+	// others waiting.
+	ErrNotAvailable = errors.New("none available")
 
 	// ErrExceedsCapacity: more permits are asked for than there are.
 	ErrExceedsCapacity = errors.New("more permits than the capacity")
 
-	// ErrNotHeld: the token holds no permit: its lease has ended, it was
-	// released before, or it never was one.
-	ErrNotHeld = errors.New("permit not held")
+	// ErrNotHeld: the token holds no permit (of a queue: no job): its lease has
+	// ended, it was given back before, or it never was one.
+	ErrNotHeld = errors.New("not held")
 
-	// ErrLost: a permit was lost while it was in use: its lease ended before
-	// it was renewed, or Redis lost it.
-	ErrLost = errors.New("permit lost")
+	// ErrLost: a permit or a job was lost while it was in use: its lease ended
+	// before it was renewed, or Redis lost it.
+	ErrLost = errors.New("lost")
 
 	// ErrInvalidSettings: a setting is out of its bounds.
 	ErrInvalidSettings = errors.New("invalid settings")
 
 	// ErrInvalidArgument: an argument is missing or out of its bounds.
 	ErrInvalidArgument = errors.New("invalid argument")
+
+	// ErrWrongKind: the key is that of a queue, and was used as a semaphore, or
+	// the other way round.
+	ErrWrongKind = errors.New("key of another kind")
 
 	// ErrVersion: the semaphore in Redis was made by an incompatible version
 	// of redsem.
@@ -54,7 +59,7 @@ var (
 	ErrRedis = errors.New("redis failed")
 )
 
-// Error is the type of all errors that calls of a Semaphore return.
+// Error is the type of all errors that calls of a Semaphore or a Queue return.
 type Error struct {
 	Op    string // what was asked for, such as "lock"
 	Key   string // the binding key
@@ -85,8 +90,14 @@ func redisError(op, key string, err error) *Error {
 	case replyHas(err, "REDSEMVERSION"):
 		var reply *redisadapter.ReplyError
 		errors.As(err, &reply)
-		return &Error{op, key, ErrVersion, fmt.Errorf("version %s in Redis, %q here",
-			versionOf(reply.Message), protocol.Version)}
+		switch version := versionOf(reply.Message); version {
+		case protocol.Semaphore.Format():
+			return &Error{op, key, ErrWrongKind, errors.New("it is a semaphore, not a queue")}
+		case protocol.Queue.Format():
+			return &Error{op, key, ErrWrongKind, errors.New("it is a queue, not a semaphore")}
+		default:
+			return &Error{op, key, ErrVersion, fmt.Errorf("version %q in Redis, %q here", version, protocol.Version)}
+		}
 	case replyHas(err, "WRONGTYPE"):
 		return &Error{op, key, ErrWrongType, err}
 	}
@@ -97,7 +108,7 @@ func redisError(op, key string, err error) *Error {
 func versionOf(message string) string {
 	_, rest, _ := strings.Cut(message, "REDSEMVERSION ")
 	version, _, _ := strings.Cut(rest, " ")
-	return fmt.Sprintf("%q", version)
+	return version
 }
 
 // replyHas says that the server answered an error with one of these codes. Up

@@ -75,7 +75,7 @@ func ExampleSemaphore_TryLock() {
 
 	_, err := s.TryLock()
 	fmt.Println(err)
-	// Output: redsem: try lock "busy": no permit available
+	// Output: redsem: try lock "busy": none available
 }
 
 func ExamplePermit_Fence() {

@@ -59,6 +59,7 @@ type hub struct {
 type waiter struct {
 	protocol.Waiter
 	full    bool          // the full lease must be confirmed before the caller has it
+	atMost  bool          // of a queue: the job is delivered once at most
 	result  chan delivery // capacity 1
 	ticket  int64         // 0 until known; guarded by hub.mu
 	place   *list.Element // in hub.line, or nil; guarded by hub.mu
@@ -316,7 +317,7 @@ func (h *hub) deliverInTime(grants []protocol.Grant) (late []string) {
 		}
 		h.remove(w)
 		if w.full {
-			if c == nil {
+			if c == nil || h.steps.Kind == protocol.Queue {
 				c = newClaim(h)
 			}
 			c.add(w)

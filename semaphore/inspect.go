@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/redsem/redsem/internal/protocol"
@@ -101,39 +100,19 @@ func (e *engine) reading(ctx context.Context, op string, limit int) (r protocol.
 // String is for people: the counts, then a line for each holder and waiter.
 func (s Snapshot) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: ", strconv.Quote(s.Key))
 	if !s.Exists {
-		fmt.Fprintf(&b, "not in use, %d permits\n", s.Capacity)
+		fmt.Fprintf(&b, "%q: not in use, %s\n", s.Key, permits(s.Capacity))
 		return b.String()
 	}
-	fmt.Fprintf(&b, "%d of %d permits free, %d holding, %d waiting\n", s.Free, s.Capacity, s.HolderCount, s.WaiterCount)
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(&b, "%q: %d of %s free, %d holding, %d waiting\n", s.Key, s.Free, permits(s.Capacity), s.HolderCount, s.WaiterCount)
+	t := newTable(&b)
 	for _, h := range s.Holders {
-		fmt.Fprintf(w, "  holds\t%s\t%s\tfor %v\tuntil %v from now\ttoken %s\tfence %d\n",
-			h.Owner, permits(h.Permits), brief(s.Time.Sub(h.Since)), brief(h.Expires.Sub(s.Time)), h.Token, h.Fence)
+		t.row("holds", visible(h.Owner), permits(h.Permits), "for "+brief(s.Time.Sub(h.Since)),
+			"ends in "+brief(h.Expires.Sub(s.Time)), "fence "+strconv.FormatInt(h.Fence, 10), "token "+visible(h.Token))
 	}
-	for _, v := range s.Waiters {
-		dead := ""
-		if !v.Alive {
-			dead = "no sign of life"
-		}
-		fmt.Fprintf(w, "  %d.\t%s\t%s\tfor %v\t%s\n", v.Position, v.Owner, permits(v.Permits), brief(s.Time.Sub(v.Since)), dead)
-	}
-	w.Flush()
-	if n := s.HolderCount - len(s.Holders); n > 0 {
-		fmt.Fprintf(&b, "  and %d more holders\n", n)
-	}
-	if n := s.WaiterCount - len(s.Waiters); n > 0 {
-		fmt.Fprintf(&b, "  and %d more waiters\n", n)
-	}
+	t.more(s.HolderCount-len(s.Holders), "holders")
+	t.waiters(s.Time, s.Waiters, func(w Waiter) string { return permits(w.Permits) })
+	t.more(s.WaiterCount-len(s.Waiters), "waiters")
+	t.Flush()
 	return b.String()
 }
-
-func permits(n int) string {
-	if n == 1 {
-		return "1 permit"
-	}
-	return strconv.Itoa(n) + " permits"
-}
-
-func brief(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }

@@ -3,6 +3,7 @@ package semaphore
 import (
 	"reflect"
 
+	"github.com/redsem/redsem/internal/protocol"
 	"github.com/redsem/redsem/logger"
 )
 
@@ -30,6 +31,16 @@ func newLogging(l logger.Logger) logging {
 //		log.Log(logger.Debug, …)
 //	}
 func (l *logging) at(level logger.Level) logger.Logger { return l[level] }
+
+// words are what the log calls the outcomes of a semaphore, or of a queue.
+type words struct{ got, notGot, gave, notGave string }
+
+var wordsOf = [...]words{
+	protocol.Semaphore: {"locked", "not locked", "unlocked", "not unlocked"},
+	protocol.Queue:     {"job received", "no job received", "job given back", "job not given back"},
+}
+
+func (e *engine) words() words { return wordsOf[e.base.Kind] }
 
 // isNil says that an interface holds nothing, or a nil of some type.
 func isNil(v any) bool {

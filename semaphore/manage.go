@@ -70,7 +70,7 @@ func (s *Semaphore) Wait() (string, error) {
 // already.
 func (s *Semaphore) Signal(token string) error {
 	if token != "" {
-		_, err := s.release(context.Background(), "signal", token, time.Time{})
+		_, err := s.release(context.Background(), "signal", token, time.Time{}, false)
 		return err
 	}
 	return s.resize(context.Background(), "signal", 1, true)

@@ -29,6 +29,7 @@ type grant struct {
 	fence    int64
 	deadline time.Time // local time
 	short    bool      // the lease is the claim window, and to be extended
+	job      protocol.Job
 }
 
 // errAgain says that a grant had ended before it could be used, and that its
@@ -56,12 +57,12 @@ func (e *engine) obtain(ctx context.Context, req request) (grant, error) {
 	waited := protocol.Now().Sub(req.start)
 	if err != nil {
 		if log := e.log.at(logger.Info); log != nil {
-			log.Log(logger.Info, "not locked", "error", err, "waited", waited)
+			log.Log(logger.Info, e.words().notGot, "error", err, "waited", waited)
 		}
 		return grant{}, err
 	}
 	if log := e.log.at(logger.Info); log != nil {
-		log.Log(logger.Info, "locked", "token", g.token, "fence", g.fence, "waited", waited)
+		log.Log(logger.Info, e.words().got, "token", g.token, "fence", g.fence, "waited", waited)
 	}
 	return g, nil
 }
@@ -76,6 +77,7 @@ func (e *engine) obtainOnce(ctx context.Context, h *hub, req request) (grant, er
 			Owner:   e.settings.Owner,
 		},
 		full:   req.full,
+		atMost: e.base.Once,
 		result: make(chan delivery, 1),
 	}
 	a, err := e.acquire(ctx, h, w, req)
@@ -91,13 +93,13 @@ func (e *engine) obtainOnce(ctx context.Context, h *hub, req request) (grant, er
 		// granted since: then the lease is the claim window.
 		if a.End-a.Server < w.Lease.Milliseconds() {
 			if !req.full {
-				return grant{w.Token, a.Fence, d.deadline, true}, nil
+				return grant{token: w.Token, fence: a.Fence, deadline: d.deadline, short: true}, nil
 			}
 			d.claim = newClaim(h)
 			d.claim.add(w)
 		}
 		if d.claim == nil && protocol.Now().Before(d.deadline) {
-			return grant{w.Token, a.Fence, d.deadline, false}, nil
+			return grant{token: w.Token, fence: a.Fence, deadline: d.deadline, job: a.Job}, nil
 		}
 		w.result <- d
 		return e.wait(ctx, h, w, req)
@@ -238,7 +240,11 @@ func (e *engine) wait(ctx context.Context, h *hub, w *waiter, req request) (gran
 			h.abandon(w)
 			return grant{}, &Error{req.op, e.key, ErrTimeout, errAgain}
 		}
-		return grant{w.Token, d.grant.Fence, d.deadline, d.claim == nil}, nil
+		g := grant{token: w.Token, fence: d.grant.Fence, deadline: d.deadline, short: d.claim == nil}
+		if d.claim != nil {
+			g.job = d.claim.job
+		}
+		return g, nil
 	}
 }
 

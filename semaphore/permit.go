@@ -10,8 +10,16 @@ import (
 	"github.com/redsem/redsem/logger"
 )
 
-// errReleased is the cause of a permit's context after Release.
-var errReleased = errors.New("permit released")
+// given is the cause of a permit's context when the caller has given it back.
+type given string
+
+func (g given) Error() string { return string(g) }
+
+const (
+	errReleased given = "permit released"
+	errDone     given = "job done"
+	errReturned given = "job returned"
+)
 
 // Permit is a permit of a semaphore that lives with the code that acquired it.
 // It may be used by many goroutines at once.
@@ -153,7 +161,7 @@ func (p *Permit) Refresh(ctx context.Context) error {
 	}
 	p.extend(deadline)
 	if cause := context.Cause(p.ctx); cause != nil { // it ended meanwhile: nobody uses it any more
-		p.e.release(ctx, "refresh", p.token, time.Time{})
+		p.e.release(ctx, "refresh", p.token, time.Time{}, false)
 		return &Error{"refresh", p.e.key, ErrNotHeld, cause}
 	}
 	return nil
@@ -166,22 +174,26 @@ func (p *Permit) Refresh(ctx context.Context) error {
 // ErrLost too; ErrRedis if Redis could not be reached: the permit comes back at
 // the end of its lease then.
 func (p *Permit) Release(ctx context.Context) (available int, err error) {
+	return p.give(ctx, "release", errReleased, false)
+}
+
+// give ends the permit for a reason of the caller's. done says of a job that it shall
+// not be delivered again.
+func (p *Permit) give(ctx context.Context, op string, reason given, done bool) (available int, err error) {
 	p.releasing.Lock()
 	defer p.releasing.Unlock()
-	held := p.end(errReleased)
-	cause := context.Cause(p.ctx)
+	held := p.end(reason)
+	why := context.Cause(p.ctx)
 	var until time.Time
 	if held {
 		until = p.Deadline()
 	}
-	available, err = p.e.release(ctx, "release", p.token, until)
+	available, err = p.e.release(ctx, op, p.token, until, done)
 	var failure *Error
 	if errors.As(err, &failure) && failure.Err == ErrNotHeld {
-		switch {
-		case held: // until now, as far as this process knew
+		failure.Cause = why // it was given back before, or lost
+		if held {           // until now, as far as this process knew
 			failure.Cause = ErrLost
-		case cause != errReleased:
-			failure.Cause = cause
 		}
 	}
 	return available, err
@@ -214,7 +226,7 @@ func (p *Permit) lose(why error) {
 		return
 	}
 	if log := p.e.log.at(logger.Error); log != nil {
-		log.Log(logger.Error, "permit lost", "token", p.token, "reason", why)
+		log.Log(logger.Error, "lost", "token", p.token, "reason", why)
 	}
 }
 

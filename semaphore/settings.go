@@ -109,13 +109,21 @@ func outOfBounds(name string, value any, bound string, args ...any) error {
 
 // oneOf gives the only settings of a variadic list, the defaults for none.
 func oneOf(settings []Settings) (Settings, error) {
-	if len(settings) > 1 {
-		return Settings{}, fmt.Errorf("%d settings are given, must be one at most", len(settings))
-	}
-	var s Settings
-	if len(settings) == 1 {
-		s = settings[0]
-	}
+	s, err := only(settings)
 	s = s.withDefaults()
-	return s, s.validate()
+	if err == nil {
+		err = s.validate()
+	}
+	return s, err
+}
+
+// only gives the only element of a list, or the zero value of an empty one.
+func only[S any](settings []S) (s S, err error) {
+	switch len(settings) {
+	case 0:
+		return s, nil
+	case 1:
+		return settings[0], nil
+	}
+	return s, fmt.Errorf("%d settings are given, must be one at most", len(settings))
 }

@@ -43,7 +43,7 @@ func (s Steps) Signal(ctx context.Context, call Call, life time.Duration, jobs [
 // of its lease (server ms), 0 if the token holds nothing.
 func (s Steps) Fetch(ctx context.Context, token string, lease time.Duration) (h Header, end int64, job Job, err error) {
 	r, err := s.run(ctx, scripts[s.Kind].fetch, token, ms(lease), s.mode())
-	end, job = r.int(), Job{r.text(), r.int()}
+	end, job = r.int(), r.job()
 	return r.header, end, job, r.done(err)
 }
 

@@ -87,6 +87,8 @@ func (r *reply) text() string {
 	}
 }
 
+func (r *reply) job() Job { return Job{Content: r.text(), Deliveries: r.int(), ID: r.int()} }
+
 // each reads an array in turn: read takes some elements of it at a time.
 func (r *reply) each(read func(list *reply)) {
 	v := r.next()

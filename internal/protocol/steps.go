@@ -89,6 +89,7 @@ type Acquired struct {
 type Job struct {
 	Content    string
 	Deliveries int64 // how often it was handed over, this time included
+	ID         int64 // the same at every delivery; those of later jobs are greater
 }
 
 // Call names a call, so that it can be told from its copies.
@@ -117,7 +118,7 @@ func (s Steps) Acquire(ctx context.Context, w Waiter, queue bool, voidAfter int6
 		a.Ticket, a.NextEnd, a.Places = a.End, a.Fence, r.int()
 	case a.Outcome == Granted && s.Kind == Queue:
 		r.int()
-		a.Job = Job{r.text(), r.int()}
+		a.Job = r.job()
 	}
 	return a, r.done(err)
 }

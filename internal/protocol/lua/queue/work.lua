@@ -132,8 +132,9 @@ local function give(token, n, ends, fence, owner)
   hold(token, 1, ends, fence, table.concat({id, deliveries, '0', till, owner}, ' '))
 end
 
--- fetch hands the job of a token over: it answers the end of the lease, the content and
--- how often it was handed over; nothing if the token holds none. how: see above.
+-- fetch hands the job of a token over: it answers the end of the lease, the content,
+-- how often it was handed over, and the id; nothing if the token holds none. how:
+-- see above.
 local function fetch(token, window, how)
   local ends = renew(token, window)
   if ends == 0 then
@@ -152,16 +153,17 @@ local function fetch(token, window, how)
     redis.call('HSET', LOCKED, token, (string.gsub(record, '^(%d+ %d+ %d+ %d+ %d+) %d+ 0',
       '%1 ' .. deliveries .. ' ' .. how)))
   end
-  return ends, content, tonumber(deliveries)
+  return ends, content, tonumber(deliveries), tonumber(id)
 end
 
--- hand completes the reply of a granted acquire: the lease is a full one, and two
--- elements more are the content of the job and how often it was handed over.
+-- hand completes the reply of a granted acquire: the lease is a full one, and three
+-- elements more are the content of the job, how often it was handed over, and its
+-- id.
 -- ARGV[10]: 2 if the job ends with its lease, else 1.
 local function hand(token, reply)
-  local ends, content, deliveries = fetch(token, lease, ARGV[10])
+  local ends, content, deliveries, id = fetch(token, lease, ARGV[10])
   if ends then
-    reply[5], reply[9], reply[10] = ends, content, deliveries
+    reply[5], reply[9], reply[10], reply[11] = ends, content, deliveries, id
   else
     reply[4] = 3 -- a job was lost: ask again
   end
