@@ -42,6 +42,10 @@ func stepOf(s *redisadapter.Script) string {
 		"release": "local token, call",
 		"renew":   "tonumber(ARGV[i + 1]))",
 		"leave":   "leave(ARGV[i]",
+		"resize":  "local wanted, outcome",
+		"delete":  "redis.call('UNLINK', key)",
+		"signal":  "for i = 8, #ARGV",
+		"fetch":   "tonumber(ARGV[5]), ARGV[6])",
 	} {
 		if strings.Contains(s.Source(), line) {
 			return step

@@ -37,6 +37,7 @@ type part struct {
 	Goroutines int
 	Cycles     int
 	Shift      time.Duration // of its clock
+	Queue      semaphore.QueueSettings
 }
 
 // roles are what a process can play. It ends when its standard input does, at the
@@ -46,11 +47,14 @@ var roles = map[string]func(part, *actor) error{
 	"hold":  playHold,
 	"wait":  playWait,
 	"try":   playTry,
+
+	"consume": playConsume,
 }
 
 // actor is a process in its role.
 type actor struct {
 	semaphore *semaphore.Semaphore
+	queue     *semaphore.Queue
 	redis     *redis.Pool
 	orders    *bufio.Scanner
 	mu        sync.Mutex // guards standard output
@@ -72,9 +76,11 @@ func playRole(role string) int {
 		semaphore.ShiftClock(p.Shift)
 	}
 	pool := redistest.NewPool(p.Addr, 0)
-	s, err := semaphore.New(p.Key, redigoadapter.New(pool), nil, p.Settings)
-	if err == nil {
-		err = roles[role](p, &actor{semaphore: s, redis: pool, orders: bufio.NewScanner(os.Stdin)})
+	client := redigoadapter.New(pool)
+	s, err := semaphore.New(p.Key, client, nil, p.Settings)
+	q, err2 := semaphore.NewQueue(p.Key, client, nil, p.Queue)
+	if err = errors.Join(err, err2); err == nil {
+		err = roles[role](p, &actor{semaphore: s, queue: q, redis: pool, orders: bufio.NewScanner(os.Stdin)})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
