@@ -14,9 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
-	"github.com/google/uuid"
+
+	"github.com/redsem/redsem/examples/internal/exampleredis"
 )
 
 const requests = 50
@@ -28,15 +28,12 @@ func main() {
 }
 
 func run(ctx context.Context, url string) error {
-	if url == "" {
-		server, err := miniredis.Run()
-		if err != nil {
-			return err
-		}
-		defer server.Close()
-		url = "redis://" + server.Addr()
+	r, err := exampleredis.Open(url)
+	if err != nil {
+		return err
 	}
-	pool := newPool(url)
+	defer r.Close()
+	pool := newPool(r.URL)
 	defer pool.Close()
 
 	api := &fakeAPI{}
@@ -48,8 +45,7 @@ func run(ctx context.Context, url string) error {
 	go server.Serve(listener) // ends with Close
 	defer server.Close()
 
-	tokens := &Tokens{pool: pool, key: "redsem-apitoken:" + uuid.NewString(), api: "http://" + listener.Addr().String()}
-	defer tokens.forget()
+	tokens := &Tokens{pool: pool, key: r.Key("apitoken"), api: "http://" + listener.Addr().String()}
 	start := time.Now()
 	got, err := ask(ctx, tokens, requests)
 	if err != nil {
@@ -90,15 +86,6 @@ func ask(ctx context.Context, tokens *Tokens, n int) (map[string]int, error) {
 	}
 	wg.Wait()
 	return got, failure
-}
-
-// forget leaves nothing behind in a Redis that is not ours.
-func (t *Tokens) forget() {
-	conn := t.pool.Get()
-	defer conn.Close()
-	if _, err := conn.Do("DEL", t.key); err != nil {
-		log.Print(err)
-	}
 }
 
 // fakeAPI makes a new token whenever it is called, and takes its time for it.
