@@ -13,4 +13,5 @@ require (
 require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sys v0.13.0 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
 )

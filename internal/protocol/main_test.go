@@ -26,6 +26,9 @@ var (
 var luaCover = flag.Bool("luacover", false, "fail if a line of the Lua steps is never run")
 
 func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.steps", "60"); err != nil { // unless the command line says otherwise
+		panic(err)
+	}
 	flag.Parse()
 	os.Exit(runTests(m))
 }

@@ -100,6 +100,21 @@ var oneStep = map[string]func(s scene) error{
 		_, _, _, _, err := s.Status(context.Background(), "a")
 		return err
 	},
+	"reclaim": func(s scene) error {
+		_, _, err := s.Reclaim(context.Background())
+		return err
+	},
+	"inspect": func(s scene) error {
+		_, err := s.Inspect(context.Background(), 10)
+		return err
+	},
+	"resize": func(s scene) error {
+		_, _, capacity, err := s.Resize(context.Background(), Call{Name: "call"}, s.Capacity+1, false)
+		if err == nil {
+			s.Capacity = int(capacity)
+		}
+		return err
+	},
 }
 
 var suffixes = []string{"", "version", "available", "locked", "leases", "queue", "clients", "released"}

@@ -26,6 +26,9 @@ type state struct {
 	Clients   map[string]int64 // client id → alive until
 	Released  []string         // the latest first
 	Inboxes   map[string][]string
+	Jobs      map[string]string // of a queue: id → content
+	Ready     []string          // of a queue: id, deliveries and end, the oldest first
+	Expiries  map[string]int64  // of a queue
 	Foreign   map[string]string // keys of a wrong type, records that can't be read, …
 }
 
@@ -124,11 +127,24 @@ func (s *state) add(keys Keys, name, kind string, content []string) {
 		for entry, ticket := range scores(content) {
 			s.Queue = append(s.Queue, place{entry, ticket})
 		}
-		slices.SortFunc(s.Queue, func(a, b place) int { return cmp.Compare(a.Ticket, b.Ticket) })
+		slices.SortFunc(s.Queue, func(a, b place) int {
+			return cmp.Or(cmp.Compare(a.Ticket, b.Ticket), cmp.Compare(a.Entry, b.Entry))
+		})
 	case ":clients zset":
 		s.Clients = scores(content)
 	case ":released list":
 		s.Released = content
+	case ":jobs hash":
+		s.Jobs = pairs(content)
+	case ":available zset":
+		for i := 0; i < len(content); i += 2 {
+			s.Ready = append(s.Ready, content[i])
+			if id, _, _ := strings.Cut(content[i], " "); id != content[i+1] {
+				put(&s.Foreign, "ready "+content[i], content[i+1])
+			}
+		}
+	case ":expiries zset":
+		s.Expiries = scores(content)
 	default:
 		if process, ok := strings.CutPrefix(suffix, ":inbox:"); ok && kind == "list" {
 			put(&s.Inboxes, process, content)

@@ -103,7 +103,7 @@ local function mend()
     end
   end
   for id in pairs(lost) do
-    ready(id, '0', redis.call('ZSCORE', EXPIRIES, id) or '0')
+    ready(id, '0', string.format('%.0f', whole(redis.call('ZSCORE', EXPIRIES, id), 2 ^ 50) or 0))
   end
   local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')
   seq = math.max(seq, whole(last[2]) or 0)
@@ -188,7 +188,7 @@ local function check()
   end
   for _, id in ipairs(ended) do
     redis.call('ZREM', EXPIRIES, id)
-    if redis.call('ZREMRANGEBYSCORE', AVAILABLE, id, id) > 0 then
+    if whole(id) and redis.call('ZREMRANGEBYSCORE', AVAILABLE, id, id) > 0 then
       forget(id)
     end
   end

@@ -1,0 +1,259 @@
+package protocol
+
+import (
+	"slices"
+)
+
+// queueModel is what the steps of a queue are meant to do.
+type queueModel struct {
+	now     int64
+	exists  bool
+	jobs    []*modelJob // the oldest first
+	working map[string]*modelWork
+	queue   []modelWaiter
+	alive   map[string]int64
+	calls   map[string]bool
+	given   map[string]bool // tokens given back while a copy of their acquire might come
+	late    int64           // until when it might
+	inboxes map[string][]string
+}
+
+type modelJob struct {
+	content    string
+	deliveries int64
+	ends       int64 // 0: never
+	held       bool
+}
+
+type modelWork struct {
+	job    *modelJob
+	ends   int64
+	handed bool
+	once   bool
+}
+
+func newQueueModel(now int64) *queueModel {
+	m := &queueModel{now: now}
+	m.flush()
+	return m
+}
+
+func (m *queueModel) flush() {
+	m.exists, m.jobs, m.queue, m.late = false, nil, nil, 0
+	m.working, m.alive = make(map[string]*modelWork), make(map[string]int64)
+	m.calls, m.given = make(map[string]bool), make(map[string]bool)
+	m.inboxes = make(map[string][]string)
+}
+
+func (m *queueModel) ready() (jobs []*modelJob) {
+	for _, job := range m.jobs {
+		if !job.held {
+			jobs = append(jobs, job)
+		}
+	}
+	return jobs
+}
+
+func (m *queueModel) queued(token string) int {
+	return slices.IndexFunc(m.queue, func(w modelWaiter) bool { return w.token == token })
+}
+
+func (m *queueModel) there() bool { return m.exists || len(m.queue) > 0 }
+
+func (m *queueModel) end(job *modelJob) {
+	m.jobs = slices.DeleteFunc(m.jobs, func(j *modelJob) bool { return j == job })
+}
+
+// drop ends the work on a job: it is done, given back, or its lease has ended.
+func (m *queueModel) drop(token string, done, ended bool) {
+	work := m.working[token]
+	if work == nil {
+		return
+	}
+	delete(m.working, token)
+	work.job.held = false
+	if done || ended && work.handed && work.once || work.job.ends != 0 && work.job.ends <= m.now {
+		m.end(work.job)
+	}
+}
+
+func (m *queueModel) take(token string, job *modelJob, ends int64, once bool) {
+	job.held = true
+	m.working[token] = &modelWork{job: job, ends: ends, once: once}
+}
+
+// hand is what a consumer gets, nil if it has no job.
+func (m *queueModel) hand(token string, lease int64, once bool) *modelWork {
+	work := m.working[token]
+	if work == nil {
+		return nil
+	}
+	if !work.handed {
+		work.handed, work.once = true, once
+		work.job.deliveries++
+	}
+	work.ends = max(work.ends, m.now+lease)
+	return work
+}
+
+func (m *queueModel) mark(process string) { m.alive[process] = m.now + ClaimWindow.Milliseconds() }
+
+func (m *queueModel) lives(process, self string) bool {
+	till, known := m.alive[process]
+	if !known && process != self {
+		m.mark(process)
+		return true
+	}
+	return process == self || till > m.now
+}
+
+// step is the course of one: it answers the grants for the caller's process.
+func (m *queueModel) step(process string, do func()) (granted []string) {
+	m.exists = true
+	for _, job := range m.ready() {
+		if job.ends != 0 && job.ends <= m.now {
+			m.end(job)
+		}
+	}
+	for token, work := range m.working {
+		if work.ends <= m.now {
+			m.drop(token, false, true)
+		}
+	}
+	do()
+	for len(m.queue) > 0 {
+		head := m.queue[0]
+		switch free := m.ready(); {
+		case !m.lives(head.process, process) || m.working[head.token] != nil:
+		case len(free) == 0:
+			return granted
+		default:
+			m.take(head.token, free[0], m.now+ClaimWindow.Milliseconds(), false)
+			if head.process == process {
+				granted = append(granted, head.token)
+			} else {
+				m.inboxes[head.process] = append(m.inboxes[head.process], head.token)
+			}
+		}
+		m.queue = m.queue[1:]
+	}
+	return granted
+}
+
+func (m *queueModel) void(call Call) bool { return call.VoidAfter > 0 && m.now > call.VoidAfter }
+
+// lateWith is until when copies of a call may come.
+func (m *queueModel) lateWith(call Call) int64 {
+	switch {
+	case !call.Repeated:
+		return m.late
+	case call.VoidAfter > 0:
+		return max(m.late, call.VoidAfter)
+	default:
+		return max(m.late, m.now+4000)
+	}
+}
+
+func (m *queueModel) acquire(w modelWaiter, queue, once bool, call Call, lease int64) (o Outcome, work *modelWork, granted []string) {
+	if m.void(call) || m.now <= m.lateWith(call) && m.given[w.token] {
+		return Void, nil, nil
+	}
+	m.late = m.lateWith(call)
+	granted = m.step(w.process, func() {})
+	switch free := m.ready(); {
+	case m.working[w.token] != nil:
+		o = Granted
+	case m.queued(w.token) >= 0:
+		m.mark(w.process)
+		o = Queued
+	case len(m.queue) == 0 && len(free) > 0:
+		m.take(w.token, free[0], m.now+lease, once)
+		o = Granted
+	case queue:
+		m.queue = append(m.queue, w)
+		m.mark(w.process)
+		o = Queued
+	}
+	if o == Granted {
+		work = m.hand(w.token, lease, once)
+	}
+	return o, work, granted
+}
+
+func (m *queueModel) release(token, call, process string, done bool) (held bool, granted []string) {
+	work := m.working[token]
+	if work == nil || work.ends <= m.now {
+		return m.calls[token+" "+call], nil
+	}
+	granted = m.step(process, func() { m.drop(token, done, false) })
+	m.calls[token+" "+call] = true
+	if m.now <= m.late {
+		m.given[token] = true
+	}
+	return true, granted
+}
+
+func (m *queueModel) signal(jobs []string, life int64, call Call, process string) (o Outcome, granted []string) {
+	if m.void(call) {
+		return Void, nil
+	}
+	late := m.lateWith(call)
+	known := (call.Repeated || m.now <= late) && m.calls[call.Name]
+	granted = m.step(process, func() {
+		for _, content := range jobs {
+			if known {
+				break
+			}
+			job := &modelJob{content: content}
+			if life > 0 {
+				job.ends = m.now + life
+			}
+			m.jobs = append(m.jobs, job)
+		}
+		m.late = late
+	})
+	m.calls[call.Name] = true
+	return Granted, granted
+}
+
+func (m *queueModel) renew(tokens []string, lease int64) []int64 {
+	ends := make([]int64, len(tokens))
+	for i, token := range tokens {
+		if work := m.working[token]; work != nil {
+			work.ends = max(work.ends, m.now+lease)
+			ends[i] = work.ends
+		}
+	}
+	return ends
+}
+
+func (m *queueModel) leave(token string) {
+	if at := m.queued(token); at >= 0 {
+		m.queue = slices.Delete(m.queue, at, at+1)
+	}
+	m.drop(token, false, false)
+}
+
+func (m *queueModel) remove(call Call) Outcome {
+	if m.void(call) {
+		return Void
+	}
+	if m.calls[call.Name] {
+		return Granted
+	}
+	anybody := false
+	for process, till := range m.alive {
+		if till > m.now {
+			anybody = true
+			m.inboxes[process] = nil
+		}
+	}
+	m.exists, m.jobs, m.late = false, nil, 0
+	clear(m.working)
+	if !anybody {
+		m.queue = nil
+		clear(m.alive)
+	}
+	m.calls[call.Name] = true
+	return Granted
+}
