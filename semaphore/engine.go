@@ -58,13 +58,20 @@ func (e *engine) status(ctx context.Context, op, token string) (free int, held b
 	return int(available), held, nil
 }
 
+// giving is what is given back.
+type giving struct {
+	op, token string
+	heldUntil time.Time     // a local time before which the lease can't have ended, zero if not known
+	done      bool          // of a job: it shall not be delivered again
+	patience  time.Duration // for how long it is sent again
+}
+
 // release sends a release until it is answered, even if ctx has ended. Its
-// grants for this process come with the answer. heldUntil is a local time before
-// which the lease can't have ended, zero if that is not known: a token that holds
-// nothing before that was released by an attempt whose answer was lost.
-func (e *engine) release(ctx context.Context, op, token string, heldUntil time.Time, done bool) (free int, err error) {
-	if token == "" {
-		return 0, e.emptyToken(op)
+// grants for this process come with the answer. A token that holds nothing before
+// heldUntil was released by an attempt whose answer was lost.
+func (e *engine) release(ctx context.Context, g giving) (free int, err error) {
+	if g.token == "" {
+		return 0, e.emptyToken(g.op)
 	}
 	h := live.enter(e.spare)
 	defer live.exit(h)
@@ -73,28 +80,28 @@ func (e *engine) release(ctx context.Context, op, token string, heldUntil time.T
 	var header protocol.Header
 	var held, lost bool
 	var available int64
-	err = h.send(context.WithoutCancel(ctx), givePatience, func(ctx context.Context) (err error) {
-		if done {
-			header, held, available, err = steps.Finish(ctx, token, call)
+	err = h.send(context.WithoutCancel(ctx), g.patience, func(ctx context.Context) (err error) {
+		if g.done {
+			header, held, available, err = steps.Finish(ctx, g.token, call)
 		} else {
-			header, held, available, err = steps.Release(ctx, token, call)
+			header, held, available, err = steps.Release(ctx, g.token, call)
 		}
 		lost = lost || ambiguous(err)
 		return err
 	})
 	if err != nil {
-		return 0, e.fail(op, err)
+		return 0, e.fail(g.op, err)
 	}
 	h.heard(header)
-	if !held && !(lost && protocol.Now().Before(heldUntil)) {
-		failure := &Error{op, e.key, ErrNotHeld, nil}
+	if !held && !(lost && protocol.Now().Before(g.heldUntil)) {
+		failure := &Error{g.op, e.key, ErrNotHeld, nil}
 		if log := e.log.at(logger.Info); log != nil {
-			log.Log(logger.Info, e.words().notGave, "token", token, "error", failure)
+			log.Log(logger.Info, e.words().notGave, "token", g.token, "error", failure)
 		}
 		return int(available), failure
 	}
 	if log := e.log.at(logger.Info); log != nil {
-		log.Log(logger.Info, e.words().gave, "token", token, "available", available)
+		log.Log(logger.Info, e.words().gave, "token", g.token, "available", available)
 	}
 	return int(available), nil
 }

@@ -3,7 +3,6 @@ package semaphore
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/redsem/redsem/internal/protocol"
 	"github.com/redsem/redsem/logger"
@@ -70,7 +69,7 @@ func (s *Semaphore) Wait() (string, error) {
 // already.
 func (s *Semaphore) Signal(token string) error {
 	if token != "" {
-		_, err := s.release(context.Background(), "signal", token, time.Time{}, false)
+		_, err := s.release(context.Background(), giving{op: "signal", token: token, patience: givePatience})
 		return err
 	}
 	return s.resize(context.Background(), "signal", 1, true)

@@ -161,7 +161,7 @@ func (p *Permit) Refresh(ctx context.Context) error {
 	}
 	p.extend(deadline)
 	if cause := context.Cause(p.ctx); cause != nil { // it ended meanwhile: nobody uses it any more
-		p.e.release(ctx, "refresh", p.token, time.Time{}, false)
+		p.e.release(ctx, giving{op: "refresh", token: p.token, patience: givePatience})
 		return &Error{"refresh", p.e.key, ErrNotHeld, cause}
 	}
 	return nil
@@ -184,14 +184,19 @@ func (p *Permit) give(ctx context.Context, op string, reason given, done bool) (
 	defer p.releasing.Unlock()
 	held := p.end(reason)
 	why := context.Cause(p.ctx)
-	var until time.Time
-	if held {
-		until = p.Deadline()
+	g := giving{op: op, token: p.token, done: done, patience: givePatience}
+	switch {
+	case held:
+		g.heldUntil = p.Deadline()
+	case errors.Is(why, ErrLost): // what Redis may have left of it is given back, if that can be done at once
+		g.patience, g.done = 0, false
+		available, _ = p.e.release(ctx, g)
+		return available, &Error{op, p.e.key, ErrNotHeld, why}
 	}
-	available, err = p.e.release(ctx, op, p.token, until, done)
+	available, err = p.e.release(ctx, g)
 	var failure *Error
 	if errors.As(err, &failure) && failure.Err == ErrNotHeld {
-		failure.Cause = why // it was given back before, or lost
+		failure.Cause = why // it was given back before
 		if held {           // until now, as far as this process knew
 			failure.Cause = ErrLost
 		}

@@ -86,7 +86,7 @@ func (s *Semaphore) lock(ctx context.Context, op string, timeout time.Duration) 
 // be asked, for about ten seconds; the permit comes back at the end of its lease
 // then.
 func (s *Semaphore) Unlock(token string) error {
-	_, err := s.release(context.Background(), "unlock", token, time.Time{}, false)
+	_, err := s.release(context.Background(), giving{op: "unlock", token: token, patience: givePatience})
 	return err
 }
 

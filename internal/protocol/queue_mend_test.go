@@ -277,9 +277,13 @@ func TestQueueMend_AHeldJobWithoutContentIsNotHandedOver(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, end)
 	assert.Equal(t, Job{}, job)
-	a, err := f.Acquire(t.Context(), waiter("x", 1), false, 0, true)
+	require.Equal(t, "five", f.work("y").Content)
+	f.do("DEL", f.key("jobs"))
+	f.do("HSET", f.key("jobs"), "6", "six")
+	a, err := f.Acquire(t.Context(), waiter("y", 1), false, 0, true)
 	require.NoError(t, err)
-	assert.Equal(t, "five", a.Job.Content, "it asked for any")
+	assert.Equal(t, Void, a.Outcome, "it is sent again")
+	assert.Equal(t, "six", f.work("y").Content)
 	require.Empty(t, brokenQueue(f.dump()))
 }
 
