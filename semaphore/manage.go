@@ -89,6 +89,7 @@ func (s *Semaphore) resize(ctx context.Context, op string, by int, add bool) err
 	if outcome != protocol.Granted {
 		return &Error{op, s.key, ErrInvalidArgument, fmt.Errorf("the capacity is %d, must be from 1 to %d", capacity, maxCapacity)}
 	}
+	s.warned.Store(true) // the settings are known to differ
 	if log := s.log.at(logger.Info); log != nil {
 		log.Log(logger.Info, "resized", "capacity", capacity)
 	}

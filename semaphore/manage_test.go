@@ -110,9 +110,9 @@ func TestInspectShowsHoldersAndWaiters(t *testing.T) {
 	require.NoError(t, err)
 	you, err := semaphore.New(t.Name(), adapter(t, server.Addr), nil, semaphore.Settings{Owner: "you and I"})
 	require.NoError(t, err)
-	wants(t, you, 2)
+	first := wants(t, you, 2)
 	awaitQueue(t, conn, t.Name(), 1)
-	wants(t, s, 1)
+	second := wants(t, s, 1)
 	awaitQueue(t, conn, t.Name(), 2)
 
 	now := serverTime(t, conn)
@@ -133,9 +133,34 @@ func TestInspectShowsHoldersAndWaiters(t *testing.T) {
 	require.Contains(t, text, "1 of 4 permits free, 1 holding, 2 waiting")
 	require.Contains(t, text, "you and I")
 	require.Len(t, strings.Split(strings.TrimSpace(text), "\n"), 4, text)
-	t.Log("\n" + text)
 	_, err = permit.Release(context.Background())
 	require.NoError(t, err)
+	for _, waiter := range []<-chan *semaphore.Permit{first, second} {
+		_, err = (<-waiter).Release(context.Background())
+		require.NoError(t, err)
+	}
+}
+
+func TestSnapshotIsForPeopleToRead(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	s := semaphore.Snapshot{
+		Key: "gpu", Time: now, Exists: true, Capacity: 10, Free: 1, Held: 9, HolderCount: 3, WaiterCount: 2,
+		Holders: []semaphore.Holder{
+			{Token: "t1", Owner: "build-1/4711", Permits: 8, Fence: 17, Since: now.Add(-90 * time.Second), Expires: now.Add(30 * time.Second)},
+			{Token: "t2", Owner: "b\x1b[2J", Permits: 1, Fence: 18, Since: now.Add(-time.Second / 2), Expires: now.Add(59500 * time.Millisecond)},
+		},
+		Waiters: []semaphore.Waiter{
+			{Owner: "build-2/812", Position: 1, Permits: 4, Since: now.Add(-12 * time.Second), Alive: true},
+			{Owner: "build-3/99", Position: 2, Permits: 1, Since: now.Add(-2 * time.Second)},
+		},
+	}
+	require.Equal(t, `"gpu": 1 of 10 permits free, 3 holding, 2 waiting
+  holds  build-1/4711  8 permits  for 1m30s  ends in 30s    fence 17  token t1
+  holds  "b\x1b[2J"    1 permit   for 500ms  ends in 59.5s  fence 18  token t2
+  and 1 more holders
+  1.  build-2/812  4 permits  for 12s
+  2.  build-3/99   1 permit   for 2s  no sign of life
+`, s.String())
 }
 
 func TestInspectIsBoundedAndItsCountsStayTrue(t *testing.T) {
@@ -210,15 +235,38 @@ func TestExistsFromFirstUseToDelete(t *testing.T) {
 	require.Equal(t, []string{key(t.Name(), ":released")}, keys, "for ten seconds")
 }
 
-func TestDeleteStrandsNobody(t *testing.T) {
+func TestDeleteStrandsNobodyAndKeepsTheOrder(t *testing.T) {
 	verifyNoLeak(t)
 	s := newSemaphore(t)
 	conn := server.Dial(t)
 	permit, err := s.Acquire(context.Background())
 	require.NoError(t, err)
-	waiters := lineUp(t, s, conn, 10)
-	require.NoError(t, s.Delete(context.Background()))
-	waiters.requireInOrder(t)
+	const waiters = 12
+	served := make(chan int, waiters)
+	processes := []*semaphore.Semaphore{s, newSemaphore(t), newSemaphore(t)}
+	for i := range waiters {
+		go func() {
+			permit, err := processes[i%3].Acquire(context.Background())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			served <- i
+			if _, err := permit.Release(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
+		awaitQueue(t, conn, t.Name(), i+1)
+	}
+	require.NoError(t, newSemaphore(t).Delete(context.Background()))
+	for i := range waiters {
+		select {
+		case who := <-served:
+			require.Equal(t, i, who)
+		case <-time.After(patience):
+			t.Fatalf("only %d are served", i)
+		}
+	}
 	_, err = permit.Release(context.Background())
 	require.ErrorIs(t, err, semaphore.ErrNotHeld)
 	next, err := s.Acquire(context.Background())
