@@ -68,29 +68,15 @@ func (s *server) ping(ctx context.Context) error {
 }
 
 // close deletes the semaphore, when no worker is left that could use it, and lets
-// go of the Redis.
+// go of the Redis. What is left in it goes by itself after some seconds.
 func (s *server) close() error {
 	defer s.shut()
 	if s.embedded != nil {
 		return nil // nothing of it is left
 	}
-	conn := s.pool.Get()
-	defer conn.Close()
-	name := "semaphore:{" + s.key + "}"
-	keys := redis.Args{name}
-	for _, part := range []string{"version", "available", "locked", "leases", "queue", "clients", "released"} {
-		keys = keys.Add(name + ":" + part)
-	}
-	// Where a killed worker left an inbox, its mark among the clients is left too.
-	clients, err := redis.Strings(conn.Do("ZRANGE", name+":clients", 0, -1))
-	if err != nil {
-		return err
-	}
-	for _, client := range clients {
-		keys = keys.Add(name + ":inbox:" + client)
-	}
-	_, err = conn.Do("DEL", keys...)
-	return err
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return s.semaphore.Delete(ctx)
 }
 
 func (s *server) shut() {

@@ -104,7 +104,6 @@ func TestDelete_LeavesNothingButItsNameIfNobodyWaits(t *testing.T) {
 	f.as("p2").queue("b", 1)
 	f.release("a", "1")
 	f.kill("p2")
-	f.do("DEL", f.Keys.Inbox("p2")) // it would go by itself
 	f.remove(Call{Name: "1"})
 	s, l := f.read()
 	assert.Equal(t, state{Released: append([]string{"1"}, "a 1")}, s)

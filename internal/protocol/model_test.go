@@ -240,10 +240,8 @@ func (m *model) remove(call Call) Outcome {
 	}
 	anybody := false
 	for process, till := range m.alive {
-		if till > m.now {
-			anybody = true
-			m.inboxes[process] = nil
-		}
+		anybody = anybody || till > m.now
+		m.inboxes[process] = nil
 	}
 	m.capacity, m.late = 0, 0
 	clear(m.holders)

@@ -243,10 +243,8 @@ func (m *queueModel) remove(call Call) Outcome {
 	}
 	anybody := false
 	for process, till := range m.alive {
-		if till > m.now {
-			anybody = true
-			m.inboxes[process] = nil
-		}
+		anybody = anybody || till > m.now
+		m.inboxes[process] = nil
 	}
 	m.exists, m.jobs, m.late = false, nil, 0
 	clear(m.working)

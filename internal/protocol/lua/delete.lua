@@ -15,18 +15,21 @@ redis.call(COUNT, AVAILABLE) -- what is of a wrong type is not ours
 redis.call('HLEN', LOCKED)
 redis.call('ZCARD', LEASES)
 redis.call('ZCARD', QUEUE)
-local clients = redis.call('ZRANGEBYSCORE', CLIENTS, '(' .. now, '+inf', 'LIMIT', 0, 1000)
+local clients = redis.call('ZREVRANGE', CLIENTS, 0, 999, 'WITHSCORES')
+local living = clients[1] and tonumber(clients[2]) > now
 for _, key in ipairs(KEYS) do
-  if key ~= RELEASED and (#clients == 0 or (key ~= QUEUE and key ~= CLIENTS)) then
+  if key ~= RELEASED and not (living and (key == QUEUE or key == CLIENTS)) then
     redis.call('UNLINK', key)
   end
 end
 redis.call('LPUSH', RELEASED, call)
 redis.call('PEXPIRE', RELEASED, 10000)
-for _, client in ipairs(clients) do
-  local inbox = NAME .. ':inbox:' .. client
+for i = 1, #clients, 2 do
+  local inbox = NAME .. ':inbox:' .. clients[i]
   redis.call('UNLINK', inbox)
-  redis.call('RPUSH', inbox, '\n')
-  redis.call('PEXPIRE', inbox, 10000)
+  if tonumber(clients[i + 1]) > now then
+    redis.call('RPUSH', inbox, '\n')
+    redis.call('PEXPIRE', inbox, 10000)
+  end
 end
 return {now, 0, '', 1}
