@@ -13,7 +13,7 @@
 //
 //   - [github.com/redsem/redsem/semaphore] is the engine: Lock and Unlock with
 //     tokens, permits that live with the code that holds them, fencing numbers,
-//     renewal. Its documentation explains the protocol.
+//     renewal, job queues. Its documentation explains the protocol.
 //   - [github.com/redsem/redsem/redisadapter] is what redsem asks of a Redis
 //     client; one package below it for each client: redigoadapter.
 //   - [github.com/redsem/redsem/logger] is where redsem tells of its work; there are

@@ -1,7 +1,7 @@
 // Package semaphore is a counting semaphore that lives in Redis, and with a
-// capacity of one a mutex. Waiters sleep, they do not poll; they are served first
-// come, first served, across all processes and machines; a permit whose holder
-// died comes back by itself.
+// capacity of one a mutex; and a queue of jobs made of the same parts. Waiters sleep,
+// they do not poll; they are served first come, first served, across all processes
+// and machines; a permit, or a job, whose holder died comes back by itself.
 //
 // # Use
 //
@@ -16,6 +16,13 @@
 //     Settings.AutoRenew it is renewed until Release. It is faster under
 //     contention, by one round trip a hand-over.
 //
+// AcquireN takes several permits at once. Inspect tells who holds and who waits;
+// Resize changes the capacity; Delete removes the semaphore.
+//
+// A Queue has jobs in place of permits: Signal adds them, Wait takes the oldest, Done
+// ends it. Until then it is held, as a permit is: by a lease, with a fence, renewed if
+// QueueSettings.AutoRenew says so, and delivered again when the lease ends.
+//
 // # How it works
 //
 // The state is a handful of Redis keys in one hash slot, listed in
@@ -29,6 +36,12 @@
 //	tend      I am alive; reclaim; what has become of my waiters; renew; leave
 //	leave     a waiter goes, whether still queued or granted meanwhile
 //	status    how many are free, does this token hold
+//	inspect   who holds, who waits, as one reading
+//	reclaim   take back what ended leases held, as every step does
+//	resize    another capacity
+//	delete    remove all but the places of those who wait
+//	signal    add jobs
+//	fetch     hand a job over to the consumer that was granted it
 //
 // Every acquisition has a token of its own, a UUID that is used once, and every
 // hold is a lease with an end by the server's clock. Whatever step runs first
@@ -54,7 +67,8 @@
 // A grant through the queue has a short lease at first, the claim window of 3
 // seconds or Expiration if that is less: should its process have died, the
 // permit is back soon. Lock extends it to Expiration before it returns. A Permit
-// has it extended by the next tend, unless it is released before.
+// has it extended by the next tend, unless it is released before. A consumer fetches
+// its job, which extends the lease as well.
 //
 // # Invariants
 //
@@ -69,7 +83,10 @@
 //     whose process is alive, waits.
 //  4. Tickets and fences are one sequence, max(last + 1, server time in µs), and so
 //     increase even if the keys were lost.
-//  5. Every key has a life that outlives every lease and every waiter.
+//  5. Every key has a life that outlives every lease and every waiter; of a queue,
+//     every job too.
+//  6. Every job is either ready or held by one token, and jobs are granted in the
+//     order of their ids, the numbers that their Signal gave them.
 //
 // # Clocks
 //

@@ -100,3 +100,56 @@ func ExamplePermit_Fence() {
 	// true
 	// false
 }
+
+func ExampleSemaphore_AcquireN() {
+	memory, _ := semaphore.New("memory", exampleClient(), nil, semaphore.Settings{MaxParallelResources: 64})
+	permit, err := memory.AcquireN(context.Background(), 48) // all of them at once, in its turn
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer permit.Release(context.Background())
+	_, err = memory.TryAcquireN(context.Background(), 32)
+	fmt.Println(err)
+	_, err = memory.AcquireN(context.Background(), 65)
+	fmt.Println(err)
+	// Output:
+	// redsem: try acquire "memory": none available
+	// redsem: acquire "memory": more permits than the capacity: 65 of 64
+}
+
+func ExampleSemaphore_Resize() {
+	s, _ := semaphore.New("fragile-api", exampleClient(), nil, semaphore.Settings{MaxParallelResources: 5})
+	if err := s.Resize(context.Background(), 2); err != nil { // for all handles, while it is in use
+		fmt.Println(err)
+	}
+	snapshot, _ := s.Inspect(context.Background())
+	fmt.Print(snapshot)
+	// Output: "fragile-api": 2 of 2 permits free, 0 holding, 0 waiting
+}
+
+func ExampleQueue() {
+	q, err := semaphore.NewQueue("mail", exampleClient(), nil, semaphore.QueueSettings{AutoRenew: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := q.Signal(context.Background(), "to ash", "to birch"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	job, err := q.Wait(context.Background()) // the oldest job, for whoever waits longest
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("sent", job.Value)
+	if err := job.Done(context.Background()); err != nil { // if we die before, it is delivered again
+		fmt.Println(err)
+	}
+	left, _ := q.Len(context.Background())
+	fmt.Println(left, "left")
+	// Output:
+	// sent to ash
+	// 1 left
+}
