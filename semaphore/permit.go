@@ -160,11 +160,22 @@ func (p *Permit) Refresh(ctx context.Context) error {
 		return err
 	}
 	p.extend(deadline)
-	if cause := context.Cause(p.ctx); cause != nil { // it ended meanwhile: nobody uses it any more
-		p.e.release(ctx, giving{op: "refresh", token: p.token, patience: givePatience})
-		return &Error{"refresh", p.e.key, ErrNotHeld, cause}
+	cause := context.Cause(p.ctx)
+	if cause == nil {
+		return nil
 	}
-	return nil
+	if errors.Is(cause, ErrLost) { // meanwhile: nobody uses it any more
+		p.clear(ctx, giving{op: "refresh", token: p.token, done: p.e.base.Once})
+	}
+	return &Error{"refresh", p.e.key, ErrNotHeld, cause}
+}
+
+// clear gives back what Redis may have left of a permit that is lost, if that can be
+// done at once: else its lease ends by itself.
+func (p *Permit) clear(ctx context.Context, g giving) (available int) {
+	g.patience = 0
+	available, _ = p.e.release(ctx, g)
+	return available
 }
 
 // Release gives the permit back, and answers how many are free then. It is sent
@@ -188,10 +199,9 @@ func (p *Permit) give(ctx context.Context, op string, reason given, done bool) (
 	switch {
 	case held:
 		g.heldUntil = p.Deadline()
-	case errors.Is(why, ErrLost): // what Redis may have left of it is given back, if that can be done at once
-		g.patience, g.done = 0, false
-		available, _ = p.e.release(ctx, g)
-		return available, &Error{op, p.e.key, ErrNotHeld, why}
+	case errors.Is(why, ErrLost):
+		g.done = g.done && p.e.base.Once // else whoever undoes its work now may count on another delivery
+		return p.clear(ctx, g), &Error{op, p.e.key, ErrNotHeld, why}
 	}
 	available, err = p.e.release(ctx, g)
 	var failure *Error

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,4 +179,64 @@ func TestSignalOfOnePermitMoreThatIsRepeatedAddsOne(t *testing.T) {
 	free, err := s.GetNumAvailableResources()
 	require.NoError(t, err)
 	require.Equal(t, 2, free)
+}
+
+// A consumer that believes its job lost, though Redis still has it as held: its Done
+// fails, and so, whoever would undo the work counts on another delivery; but not one who
+// asked for none.
+func TestDoneOfAJobThatIsBelievedLost(t *testing.T) {
+	for _, once := range []bool{false, true} {
+		t.Run(fmt.Sprint("at most once ", once), func(t *testing.T) {
+			client := &hooked{adapter(t, server.Addr), func(_ context.Context, step string, _ []string, run func() (any, error)) (any, error) {
+				reply, err := run()
+				if step == "renew" {
+					return nil, errReset
+				}
+				return reply, err
+			}}
+			q, err := semaphore.NewQueue(t.Name(), client, nil, semaphore.QueueSettings{Visibility: 2 * time.Second, AtMostOnce: once})
+			require.NoError(t, err)
+			signal(t, q, "a")
+			job := receive(t, q)
+			for job.Context().Err() == nil { // each extends the lease, and none is heard of
+				ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+				require.Error(t, job.Refresh(ctx))
+				cancel()
+			}
+			err = job.Done(context.Background())
+			require.ErrorIs(t, err, semaphore.ErrNotHeld)
+			require.ErrorIs(t, err, semaphore.ErrLost)
+			s, err := q.Inspect(context.Background())
+			require.NoError(t, err)
+			require.Zero(t, s.WorkingCount)
+			if once {
+				require.Zero(t, s.ReadyCount)
+			} else {
+				require.Equal(t, 1, s.ReadyCount)
+			}
+		})
+	}
+}
+
+// A permit that is known to be lost is released without delay, though Redis is away.
+func TestReleaseOfALostPermitDoesNotWaitForRedis(t *testing.T) {
+	var away atomic.Bool
+	var sent atomic.Int64
+	s := hookedSemaphore(t, func(_ context.Context, step string, _ []string, run func() (any, error)) (any, error) {
+		if step == "release" {
+			sent.Add(1)
+		}
+		if away.Load() {
+			return nil, errReset
+		}
+		return run()
+	}, semaphore.Settings{Expiration: time.Second})
+	permit, err := s.Acquire(context.Background())
+	require.NoError(t, err)
+	away.Store(true)
+	<-permit.Done()
+	_, err = permit.Release(context.Background())
+	require.ErrorIs(t, err, semaphore.ErrNotHeld)
+	require.ErrorIs(t, err, semaphore.ErrLost)
+	require.EqualValues(t, 1, sent.Load())
 }

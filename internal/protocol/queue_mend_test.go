@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -230,6 +231,7 @@ func TestQueueMend_ForeignElements(t *testing.T) {
 				f.do(command[0].(string), append([]any{f.key(command[1].(string))}, command[2:]...)...)
 				require.NoError(t, run(f))
 				require.NoError(t, queueSteps["tend"](f))
+				require.Empty(t, brokenQueue(f.dump()))
 				got := f.drain()
 				if name == "queue: of nobody" { // it had its turn
 					got = append(got, "a", "b", "c", "d")
@@ -237,6 +239,21 @@ func TestQueueMend_ForeignElements(t *testing.T) {
 				require.Subset(t, append(got, "a", "b"), []string{"a", "b", "c", "d"})
 			})
 		}
+	}
+}
+
+// The step that mends answers what is so then.
+func TestQueueMend_AnswersWhatIsThere(t *testing.T) {
+	for _, lost := range []string{"available", "locked", "leases"} {
+		f := someJobs(t)
+		f.do("DEL", f.key(lost))
+		f.do("HSET", f.key("jobs"), "x", "y")
+		_, free, capacity, _, err := f.Status(t.Context(), "")
+		require.NoError(t, err)
+		s := f.dump()
+		assert.Equal(t, []int{len(s.Ready), len(s.Jobs)}, []int{int(free), int(capacity)}, lost)
+		assert.Equal(t, 4, len(s.Jobs), lost)
+		f.deleteAll()
 	}
 }
 
@@ -348,4 +365,64 @@ func TestQueue_ManyThatExpireEnd(t *testing.T) {
 	assert.True(t, h.More)
 	assert.Equal(t, int64(201), ready)
 	assert.Equal(t, []string{"last"}, f.drain())
+}
+
+// The clock was set back, and the name is gone: what is there tells the last number.
+func TestQueueMend_NumbersIncreaseThoughTheNameIsLost(t *testing.T) {
+	for _, last := range []string{"job", "fence", "ticket"} {
+		t.Run(last, func(t *testing.T) {
+			f := newQueueFixture(t)
+			f.at(2_000_000_000)
+			f.signal(0, "a")
+			a, err := f.Acquire(t.Context(), waiter("x", 1), false, 0, false)
+			require.NoError(t, err)
+			number := a.Fence
+			switch last {
+			case "job":
+				f.signal(0, "b")
+				number++
+			case "ticket":
+				b, err := f.as("p2").Acquire(t.Context(), waiter("y", 1), true, 0, false)
+				require.NoError(t, err)
+				number = b.Ticket
+			}
+			f.at(1_999_990_000)
+			f.do("DEL", f.key(""))
+			f.signal(0, "c", "d")
+			for token, r := range f.dump().Locked {
+				if token != "x" {
+					assert.Greater(t, r.Fence, number)
+				}
+			}
+			for id, content := range f.dump().Jobs {
+				if content == "c" || content == "d" {
+					assert.Greater(t, idNumber(t, id), number)
+				}
+			}
+		})
+	}
+}
+
+func idNumber(t *testing.T, id string) int64 {
+	n, err := strconv.ParseInt(id, 10, 64)
+	require.NoError(t, err)
+	return n
+}
+
+// A job whose end has come goes at that very moment, returned or not.
+func TestQueue_JobsEndOnTime(t *testing.T) {
+	const end = 1_000_005_000
+	for _, at := range []int64{end - 1, end} {
+		f := newQueueFixture(t)
+		f.at(end - 5000)
+		f.signal(5*time.Second, "a", "b")
+		f.work("x")
+		f.at(at)
+		_, _, ready, err := f.Release(t.Context(), "x", "1")
+		require.NoError(t, err)
+		want := map[int64]int64{end - 1: 2, end: 0}[at]
+		assert.Equal(t, want, ready)
+		assert.Len(t, f.dump().Expiries, int(want))
+		f.deleteAll()
+	}
 }

@@ -15,6 +15,7 @@ type queueModel struct {
 	calls   map[string]bool
 	given   map[string]bool // tokens given back while a copy of their acquire might come
 	late    int64           // until when it might
+	forEver bool            // a job that never ends has come since there were none
 	inboxes map[string][]string
 }
 
@@ -200,6 +201,9 @@ func (m *queueModel) signal(jobs []string, life int64, call Call, process string
 	late := m.lateWith(call)
 	known := (call.Repeated || m.now <= late) && m.calls[call.Name]
 	granted = m.step(process, func() {
+		if !known {
+			m.forEver = life == 0 || m.forEver && len(m.jobs) > 0
+		}
 		for _, content := range jobs {
 			if known {
 				break

@@ -62,9 +62,7 @@ end
 -- mend makes the state whole from whatever is left of it, after an eviction or the
 -- work of a foreign hand. Jobs that are neither ready nor held are ready again.
 local function mend()
-  -- The first write may be refused for lack of memory: then nothing has changed.
   seq = math.max(seq or 0, clock - 1)
-  redis.call('HSET', NAME, 'seq', string.format('%.0f', seq))
   local lost = {} -- ids of jobs that nothing accounts for, so far
   for _, id in ipairs(redis.call('HKEYS', JOBS)) do
     if whole(id) and string.match(id, '^[1-9]%d*$') then
@@ -82,7 +80,6 @@ local function mend()
     if id and lost[id] then
       lost[id] = nil
       seq = math.max(seq, tonumber(fence))
-      outlive(ends)
       redis.call('ZADD', LEASES, ends, token)
     else
       redis.call('HDEL', LOCKED, token)
@@ -108,15 +105,16 @@ local function mend()
   local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')
   seq = math.max(seq, whole(last[2]) or 0)
   capacity, held = redis.call('HLEN', JOBS), redis.call('HLEN', LOCKED)
-  lasting = nil
   torn, dirty, stale = false, true, true
 end
 
 -- fits says whether a job is ready.
 local function fits()
-  local first = held < capacity and redis.call('ZRANGE', AVAILABLE, 0, 0)[1]
-  local id = string.match(first or '', '^(%d+) %d+ %d+$')
-  if held < capacity and (not id or redis.call('HEXISTS', JOBS, id) == 0) then
+  if held >= capacity then
+    return false
+  end
+  local id = string.match(redis.call('ZRANGE', AVAILABLE, 0, 0)[1] or '', '^(%d+) %d+ %d+$')
+  if not id or redis.call('HEXISTS', JOBS, id) == 0 then
     mend()
   end
   return held < capacity
