@@ -11,7 +11,7 @@ if plain and 2 * lease <= ttl and held + n <= capacity and redis.call('ZCARD', Q
     local ends, fence = now + lease, math.max(seq + 1, clock)
     local record = string.format('%.0f %.0f %.0f %.0f ', n, ends, fence, now) .. owner
     if redis.call('HSETNX', LOCKED, token, record) == 1 then
-      redis.pcall('LPOP', AVAILABLE, n)
+      redis.pcall('LTRIM', AVAILABLE, n, -1)
       redis.call('ZADD', LEASES, ends, token)
       redis.call('HSET', NAME, 'held', held + n, 'seq', string.format('%.0f', fence))
       if repeated then

@@ -22,7 +22,7 @@ local function take(n)
     table.remove(spare)
   end
   if n > inhand then
-    redis.call('LPOP', AVAILABLE, n - inhand)
+    redis.call('LTRIM', AVAILABLE, n - inhand, -1)
   end
 end
 
@@ -80,7 +80,7 @@ local function level()
     end
     push(fill)
   elseif lack < 0 then
-    redis.call('LPOP', AVAILABLE, -lack)
+    redis.call('LTRIM', AVAILABLE, -lack, -1)
   end
 end
 
