@@ -114,7 +114,9 @@ func TestHandlesOnOneKeyAndPoolShareOneInbox(t *testing.T) {
 
 func TestEveryKeyHasALifeThatOutlivesEveryLease(t *testing.T) {
 	verifyNoLeak(t)
-	own := redistest.Start(t)
+	args, err := redistest.WithUser("../docs/security.md")
+	require.NoError(t, err)
+	own := redistest.Start(t, args...)
 	conn := own.Dial(t)
 	s, err := semaphore.New("key", adapter(t, own.Addr), nil, semaphore.Settings{Expiration: time.Second, MaxParallelResources: 3})
 	require.NoError(t, err)

@@ -133,7 +133,8 @@ func replyHas(err error, codes ...string) bool {
 // many clients or too little memory.
 func permanent(err error) bool {
 	return replyHas(err, "WRONGTYPE", "REDSEMVERSION", "NOPERM", "NOAUTH", "WRONGPASS") || replyHas(err, "ERR") &&
-		(strings.Contains(err.Error(), "unknown command") || strings.Contains(err.Error(), "compiling script"))
+		(strings.Contains(err.Error(), "unknown command") || strings.Contains(err.Error(), "compiling script") ||
+			strings.Contains(err.Error(), "The user executing the script")) // has not the right
 }
 
 // contextError is the error of a wait that ctx has ended.

@@ -127,6 +127,25 @@ func TestAnotherVersionIsErrVersion(t *testing.T) {
 	}
 }
 
+func TestMissingRightIsErrRedisAtOnce(t *testing.T) {
+	own := redistest.Start(t, "--user", redistest.User, "on", ">"+redistest.Password, "~semaphore:*", "-@all",
+		"+eval", "+evalsha", "+get", "+time", "+hmget", "+lpos", "+lrange", "+hget", "+zscore")
+	pool := redistest.UserPool(own.Addr)
+	t.Cleanup(func() { pool.Close() })
+	s, err := semaphore.New("key", redigoadapter.New(pool), nil)
+	require.NoError(t, err)
+	for name, call := range operations(s) {
+		if name == "Unlock" {
+			continue // reading is enough to say that the token holds nothing
+		}
+		err := call()
+		require.ErrorIs(t, err, semaphore.ErrRedis, name)
+		require.NotErrorIs(t, err, semaphore.ErrTimeout, name)
+		require.Regexp(t, "can't run this command|NOPERM", err.Error(), name)
+		require.NotContains(t, err.Error(), redistest.Password)
+	}
+}
+
 func TestAnotherVersionEndsAWaitInProgress(t *testing.T) {
 	verifyNoLeak(t)
 	conn := server.Dial(t)

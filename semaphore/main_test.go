@@ -15,7 +15,7 @@ import (
 )
 
 // server is shared by the tests that do not disturb it; each uses keys of its
-// own.
+// own. The library works there with the rights of docs/security.md.
 var server *redistest.Server
 
 func TestMain(m *testing.M) {
@@ -26,8 +26,10 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
-	var err error
-	server, err = redistest.New()
+	args, err := redistest.WithUser("../docs/security.md")
+	if err == nil {
+		server, err = redistest.New(args...)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -50,7 +52,12 @@ func verifyNoLeak(t *testing.T) {
 
 // adapter is a client of a server, by a pool of its own.
 func adapter(t *testing.T, addr string) redisadapter.Redis {
-	return redigoadapter.New(redistest.Pool(t, addr, 0))
+	if addr != server.Addr {
+		return redigoadapter.New(redistest.Pool(t, addr, 0))
+	}
+	pool := redistest.UserPool(addr)
+	t.Cleanup(func() { pool.Close() })
+	return redigoadapter.New(pool)
 }
 
 // newSemaphore makes a handle on a key named after the test, on the shared

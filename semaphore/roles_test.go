@@ -76,7 +76,7 @@ func playRole(role string) int {
 		semaphore.ShiftClock(p.Shift)
 	}
 	pool := redistest.NewPool(p.Addr, 0)
-	client := redigoadapter.New(pool)
+	client := redigoadapter.New(redistest.UserPool(p.Addr))
 	s, err := semaphore.New(p.Key, client, nil, p.Settings)
 	q, err2 := semaphore.NewQueue(p.Key, client, nil, p.Queue)
 	if err = errors.Join(err, err2); err == nil {

@@ -223,6 +223,9 @@ func TestQueueMend_ForeignElements(t *testing.T) {
 		"clients":                {"ZADD", "clients", "inf", "x", "-inf", "y"},
 		"released":               {"RPUSH", "released", "x", "y"},
 		"name: garbage":          {"HSET", "", "seq", "x", "ttl", "-1", "fresh", "inf", "late", "y", "lasting", "z"},
+		"name: no numbers":       {"HSET", "", "seq", "inf", "ttl", "1e300", "fresh", "1e300", "late", "inf", "lasting", "inf"},
+		"name: negative":         {"HSET", "", "seq", "-7", "ttl", "-7", "fresh", "-7", "late", "-7", "lasting", "-7"},
+		"name: fractions":        {"HSET", "", "seq", "1.5", "ttl", "1.5", "fresh", "1.5", "late", "1.5", "lasting", "1.5"},
 		"name: a number to come": {"HSET", "", "seq", "9007199254740993"},
 	} {
 		for step, run := range queueSteps {
@@ -248,6 +251,7 @@ func TestQueueMend_AnswersWhatIsThere(t *testing.T) {
 		f := someJobs(t)
 		f.do("DEL", f.key(lost))
 		f.do("HSET", f.key("jobs"), "x", "y")
+		f.do("ZADD", f.key("expiries"), 1, "12345")
 		_, free, capacity, _, err := f.Status(t.Context(), "")
 		require.NoError(t, err)
 		s := f.dump()
@@ -424,5 +428,53 @@ func TestQueue_JobsEndOnTime(t *testing.T) {
 		assert.Equal(t, want, ready)
 		assert.Len(t, f.dump().Expiries, int(want))
 		f.deleteAll()
+	}
+}
+
+func TestQueue_WrongTypeFailsTheStepAndChangesNothing(t *testing.T) {
+	for _, suffix := range queueSuffixes {
+		for step, run := range queueSteps {
+			t.Run(suffix+" "+step, func(t *testing.T) {
+				f := someJobs(t)
+				content := f.do("DUMP", f.key(suffix))
+				f.do("DEL", f.key(suffix))
+				f.do("RPUSH", f.key(suffix), "foreign")
+				if suffix == "released" {
+					f.do("DEL", f.key(suffix))
+					f.do("SET", f.key(suffix), "foreign")
+				}
+				before := f.dump()
+				if err := run(f); err != nil {
+					assert.Equal(t, "WRONGTYPE", prefix(err), err)
+					assert.Equal(t, before, f.dump())
+				} else {
+					assert.Equal(t, "released", suffix, "only what is not needed may be of any type")
+				}
+				f.do("DEL", f.key(suffix))
+				if content != nil {
+					f.do("RESTORE", f.key(suffix), 0, content)
+				}
+				require.NoError(t, queueSteps["tend"](f))
+				require.Empty(t, brokenQueue(f.dump()))
+				require.Subset(t, append(f.drain(), "b"), []string{"a", "b", "c", "d"})
+			})
+		}
+	}
+}
+
+// Who waits keeps the place alive, whatever the jobs do.
+func TestQueue_PlacesLiveAsLongAsTheyAreTended(t *testing.T) {
+	f := newQueueFixture(t)
+	_, err := f.Acquire(t.Context(), waiter("x", 1), true, 0, false)
+	require.NoError(t, err)
+	f.do("RPUSH", f.key("released"), "something")
+	for _, suffix := range []string{"queue", "clients", "released", "", "version"} {
+		f.do("PEXPIRE", f.key(suffix), 1000)
+	}
+	f.goLong()
+	require.NoError(t, queueSteps["tend"](f))
+	_, l := f.read()
+	for _, suffix := range []string{"queue", "clients", "released", "", "version"} {
+		assert.InDelta(t, 2*testLease.Milliseconds(), l.ttl[f.key(suffix)], 1000, suffix)
 	}
 }

@@ -341,6 +341,9 @@ func (w *queueWorld) compare(r *rapid.T) {
 		wantQueue = append(wantQueue, k.token)
 	}
 	same(r, wantQueue, queue, "queue")
+	if len(m.jobs) == 0 {
+		require.NotContains(r, s.Name, "lasting")
+	}
 	w.lives(r, l)
 }
 

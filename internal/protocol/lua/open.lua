@@ -32,6 +32,9 @@ local seq = tonumber(name[3])      -- the last sequence number (ticket or fence)
 local ttl = tonumber(name[4])      -- life of the keys in ms: twice the longest lease
 local fresh = tonumber(name[5])    -- when the keys were last given that life, ms
 local late = tonumber(name[6]) or 0 -- until then a call may come that was repeated since, ms
+if not (late <= now + 60000) then -- nobody is under way for so long
+  late = 0
+end
 --@include count
 
 -- plain: the state needs no mending, and the keys no new life, as far as this

@@ -126,7 +126,6 @@ local function give(token, n, ends, fence, owner)
   local id, deliveries, till = string.match(first, '^(%d+) (%d+) (%d+)$')
   redis.call('ZREM', EXPIRIES, id)
   held = held + 1
-  dirty = true
   hold(token, 1, ends, fence, table.concat({id, deliveries, '0', till, owner}, ' '))
 end
 
@@ -142,7 +141,6 @@ local function fetch(token, window, how)
   local id, deliveries, handed = job(record)
   local content = id and redis.call('HGET', JOBS, id)
   if not content then
-    redis.call('HDEL', LOCKED, token)
     mend()
     return
   end
@@ -176,7 +174,7 @@ local function check()
   redis.call('ZCARD', QUEUE)
   redis.call('ZCARD', CLIENTS)
   local ended = redis.call('ZRANGEBYSCORE', EXPIRIES, '-inf', now, 'LIMIT', 0, BATCH)
-  seq, ttl = whole(seq), whole(ttl)
+  seq, ttl, lasting = whole(seq), whole(ttl), whole(lasting, 2 ^ 50)
   outlive(now + lease)
   if not (version and seq and ttl) or free + held ~= capacity or leases ~= held then
     mend()

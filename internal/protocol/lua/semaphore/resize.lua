@@ -3,7 +3,7 @@
 -- KEYS, ARGV[1..3]: see open. ARGV[4..6]: see heed. ARGV: [7] the capacity, or what
 -- to add to it; [8] 1: add, 0: set.
 -- Reply: see open, then 1, or 3 if the call is void (see heed), or 0 if the capacity
--- would be out of bounds; the capacity, which is as before then; permits free.
+-- would be out of bounds; the capacity, which is as before then.
 -- A permit that is held is never taken away: a capacity below their number is
 -- reached as they come back. A semaphore that does not exist is created. Run twice:
 -- the second changes nothing, as long as its name is among the last.
@@ -23,7 +23,6 @@ if not known then
   elseif wanted ~= capacity then
     capacity = wanted
     redis.call('HSET', NAME, 'capacity', capacity)
-    store()
     spare, stale = {}, true
     level()
   end
@@ -36,4 +35,4 @@ local grants = settle()
 if not known then
   note(call)
 end
-return {now, more, grants, outcome, capacity, math.max(capacity - held, 0)}
+return {now, more, grants, outcome, capacity}
