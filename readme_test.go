@@ -31,17 +31,19 @@ func TestReadmeShowsOnlyCodeThatCompiles(t *testing.T) {
 		return err
 	})
 	require.NoError(t, err)
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
-	require.NotEmpty(t, blocks)
-	for _, block := range blocks {
-		require.True(t, strings.Contains(compiled.String(), unindent(block[1])), "not compiled:\n%s", block[1])
+	for _, page := range []string{"README.md", "docs/security.md"} {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+		require.NotEmpty(t, blocks)
+		for _, block := range blocks {
+			require.True(t, strings.Contains(compiled.String(), unindent(block[1])), "not compiled:\n%s", block[1])
+		}
 	}
 }
 
 func TestReadmeLinksToFilesThatExist(t *testing.T) {
-	for _, page := range []string{"README.md", "docs/protocol.md", "docs/parity.md"} {
+	for _, page := range []string{"README.md", "docs/protocol.md", "docs/parity.md", "docs/security.md"} {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, link := range regexp.MustCompile(`\]\(([^)#]+)\)`).FindAllStringSubmatch(string(text), -1) {
