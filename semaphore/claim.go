@@ -35,7 +35,7 @@ func (c *claim) add(w *waiter) {
 func (c *claim) start() {
 	c.once.Do(func() {
 		live.hold(c.hub)
-		go c.send() // ends within the claim window
+		go c.send() // ends within the claim window, but for large jobs
 	})
 }
 
@@ -54,7 +54,11 @@ func (c *claim) send() {
 	steps.Process, steps.Once = h.process(), c.atMost
 	var header protocol.Header
 	var ends []int64
-	ctx, cancel := context.WithTimeout(context.Background(), protocol.ClaimWindow)
+	limit := protocol.ClaimWindow
+	if steps.Kind == protocol.Queue {
+		limit = max(limit, h.timeout()+time.Second)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	err := h.send(ctx, protocol.ClaimWindow, func(ctx context.Context) (err error) {
 		if steps.Kind == protocol.Queue {

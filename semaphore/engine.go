@@ -47,12 +47,15 @@ func newEngine(kind protocol.Kind, key string, client redisadapter.Redis, log lo
 
 func (e *engine) status(ctx context.Context, op, token string) (free int, held bool, err error) {
 	var available, capacity int64
-	err = e.ask(ctx, op, func(ctx context.Context, steps protocol.Steps) (h protocol.Header, err error) {
-		h, available, capacity, held, err = steps.Status(ctx, token)
-		return h, err
-	})
-	if err != nil {
-		return 0, false, err
+	for more := true; more; {
+		err = e.ask(ctx, op, func(ctx context.Context, steps protocol.Steps) (h protocol.Header, err error) {
+			h, available, capacity, held, err = steps.Status(ctx, token)
+			more = h.More
+			return h, err
+		})
+		if err != nil {
+			return 0, false, err
+		}
 	}
 	e.compare(capacity)
 	return int(available), held, nil

@@ -3,6 +3,7 @@ package semaphore
 import (
 	"container/list"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +52,7 @@ type hub struct {
 	sweep     bool               // look for every waiter: something may be lost; guarded by mu
 	swept     int64              // ticket up to which the sweep has come; guarded by mu
 	cursor    int64              // ticket up to which the last beat looked; guarded by mu
+	slow      time.Duration      // what an attempt needs, if that is more than usual; guarded by mu
 }
 
 // waiter is a token in the queue. Until it is in hub.waiters no more, deliver
@@ -91,7 +93,7 @@ func newHub(key hubKey, steps protocol.Steps, log logging) *hub {
 		key:     key,
 		steps:   steps,
 		log:     log,
-		clock:   live.clock(key.client),
+		clock:   live.clock(key),
 		wake:    make(chan struct{}, 1),
 		waiters: make(map[string]*waiter),
 		line:    list.New(),
@@ -125,7 +127,8 @@ func (h *hub) renewIdentity() {
 		return
 	}
 	h.steps.Process = uniqueName()
-	h.leaving = nil
+	now := protocol.Now()
+	h.leaving = slices.DeleteFunc(h.leaving, func(l *leaver) bool { return now.After(l.until) })
 	if h.quiet != nil {
 		h.quiet() // it pops the old inbox
 	}
@@ -247,11 +250,12 @@ func (h *hub) hush() {
 	h.nudge()
 }
 
-// settled removes a waiter whose acquire was answered without a wait.
-func (h *hub) settled(w *waiter) {
+// settled removes a waiter whose acquire was answered without a wait. It is false if
+// the waiter was delivered to before.
+func (h *hub) settled(w *waiter) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.remove(w)
+	return h.remove(w)
 }
 
 // start runs the two goroutines, where they do not run and are needed. The

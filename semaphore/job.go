@@ -32,7 +32,7 @@ func (j *Job) Done(ctx context.Context) error {
 }
 
 // Return gives the job back: it is delivered again, to the next consumer, before all that
-// were signalled later. Errors are those of Done.
+// were signalled later; unless its JobExpiration is over. Errors are those of Done.
 func (j *Job) Return(ctx context.Context) error {
 	_, err := j.permit.give(ctx, "return", errReturned, false)
 	return err

@@ -3,6 +3,7 @@ package semaphore
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/redsem/redsem/internal/protocol"
 	"github.com/redsem/redsem/logger"
@@ -80,7 +81,7 @@ func (s *Semaphore) Signal(token string) error {
 func (s *Semaphore) resize(ctx context.Context, op string, by int, add bool) error {
 	var capacity int64
 	var outcome protocol.Outcome
-	err := s.once(ctx, op, func(ctx context.Context, steps protocol.Steps, call protocol.Call) (h protocol.Header, _ protocol.Outcome, err error) {
+	err := s.once(ctx, op, 0, func(ctx context.Context, steps protocol.Steps, call protocol.Call) (h protocol.Header, _ protocol.Outcome, err error) {
 		h, outcome, capacity, err = steps.Resize(ctx, call, by, add)
 		return h, outcome, err
 	})
@@ -98,7 +99,7 @@ func (s *Semaphore) resize(ctx context.Context, op string, by int, add bool) err
 }
 
 func (e *engine) remove(ctx context.Context) error {
-	err := e.once(ctx, "delete", func(ctx context.Context, steps protocol.Steps, call protocol.Call) (protocol.Header, protocol.Outcome, error) {
+	err := e.once(ctx, "delete", 0, func(ctx context.Context, steps protocol.Steps, call protocol.Call) (protocol.Header, protocol.Outcome, error) {
 		return steps.Delete(ctx, call)
 	})
 	if log := e.log.at(logger.Info); log != nil && err == nil {
@@ -124,11 +125,24 @@ func (e *engine) ask(ctx context.Context, op string, step func(context.Context, 
 	})
 }
 
-// once sends a step that must be taken once, and in time, or not at all.
-func (e *engine) once(ctx context.Context, op string, step func(context.Context, protocol.Steps, protocol.Call) (protocol.Header, protocol.Outcome, error)) error {
+// once sends a step that must be taken once, and in time, or not at all. It takes size
+// to be sent.
+func (e *engine) once(ctx context.Context, op string, size time.Duration, step func(context.Context, protocol.Steps, protocol.Call) (protocol.Header, protocol.Outcome, error)) error {
 	return e.with(ctx, op, func(h *hub) error {
 		steps := e.steps(h)
-		return h.sendOnce(ctx, uniqueName(), func(ctx context.Context, call protocol.Call) (protocol.Header, protocol.Outcome, error) {
+		if _, known := h.clock.Last(); !known { // else nobody could tell that a copy comes too late
+			err := h.send(ctx, askPatience, func(ctx context.Context) error {
+				header, _, _, _, err := steps.Status(ctx, "")
+				if err == nil {
+					h.heard(header)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return h.sendOnce(ctx, uniqueName(), size, func(ctx context.Context, call protocol.Call) (protocol.Header, protocol.Outcome, error) {
 			return step(ctx, steps, call)
 		})
 	})

@@ -232,7 +232,7 @@ func TestExistsFromFirstUseToDelete(t *testing.T) {
 	require.NoError(t, s.Delete(context.Background()), "nothing to delete is no error")
 	keys, err := redis.Strings(server.Dial(t).Do("KEYS", key(t.Name(), "*")))
 	require.NoError(t, err)
-	require.Equal(t, []string{key(t.Name(), ":released")}, keys, "for ten seconds")
+	require.Equal(t, []string{key(t.Name(), ":calls")}, keys, "for ten seconds")
 }
 
 func TestDeleteStrandsNobodyAndKeepsTheOrder(t *testing.T) {

@@ -36,6 +36,10 @@ type grant struct {
 // place in the queue is not known: the caller starts anew.
 var errAgain = errors.New("granted too late")
 
+// errMore is errAgain for a try that found none free, though there may be some: more
+// leases have ended than one call takes back.
+var errMore = fmt.Errorf("%w: not all that has ended was taken back", errAgain)
+
 // mostTries is how often a caller starts anew.
 const mostTries = 3
 
@@ -47,12 +51,14 @@ func (e *engine) obtain(ctx context.Context, req request) (grant, error) {
 	defer live.exit(h)
 	var g grant
 	err := errAgain
-	for tries := 0; errors.Is(err, errAgain) && tries < mostTries; tries++ {
+	for tries := 0; errors.Is(err, errAgain) && tries < mostTries; {
 		if ctx.Err() != nil {
 			err = contextError(ctx, req.op, e.key)
 			break
 		}
-		g, err = e.obtainOnce(ctx, h, req)
+		if g, err = e.obtainOnce(ctx, h, req); err != errMore {
+			tries++
+		}
 	}
 	waited := protocol.Now().Sub(req.start)
 	if err != nil {
@@ -87,7 +93,9 @@ func (e *engine) obtainOnce(ctx context.Context, h *hub, req request) (grant, er
 	e.compare(a.Capacity)
 	switch a.Outcome {
 	case protocol.Granted:
-		h.settled(w)
+		if !h.settled(w) { // the news came before the answer
+			return e.wait(ctx, h, w, req)
+		}
 		d := delivery{grant: protocol.Grant{Token: w.Token, Fence: a.Fence}, deadline: a.Deadline(a.End)}
 		// An earlier attempt, whose answer was lost, may have been queued and
 		// granted since: then the lease is the claim window.
@@ -110,10 +118,13 @@ func (e *engine) obtainOnce(ctx context.Context, h *hub, req request) (grant, er
 		h.queue(w, a)
 		return e.wait(ctx, h, w, req)
 	case protocol.Exceeds:
-		h.settled(w)
+		h.forget(w, false)
 		return grant{}, e.exceeds(req, a.Capacity)
 	default:
-		h.settled(w)
+		h.forget(w, false)
+		if a.More {
+			return grant{}, errMore
+		}
 		return grant{}, &Error{req.op, e.key, ErrNotAvailable, nil}
 	}
 }
@@ -174,7 +185,7 @@ func (e *engine) sendAcquire(ctx context.Context, h *hub, w *waiter, req request
 		ctx, cancel = context.WithTimeout(ctx, end.Sub(protocol.Now()))
 		defer cancel()
 	}
-	err = h.sendOnce(ctx, w.Token, func(ctx context.Context, call protocol.Call) (protocol.Header, protocol.Outcome, error) {
+	err = h.sendOnce(ctx, w.Token, 0, func(ctx context.Context, call protocol.Call) (protocol.Header, protocol.Outcome, error) {
 		a, err = steps.Acquire(ctx, w.Waiter, !req.try, call.VoidAfter, call.Repeated)
 		if ambiguous(err) {
 			w.again = protocol.Now().Add(underWay)

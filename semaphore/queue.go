@@ -3,6 +3,7 @@ package semaphore
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/redsem/redsem/internal/protocol"
 	"github.com/redsem/redsem/logger"
@@ -13,6 +14,10 @@ import (
 const (
 	maxJobs  = 10_000
 	maxBytes = 64 << 20
+
+	// slowestLink is the least that a link carries, bytes a second: Signal has time
+	// for that.
+	slowestLink = 256 << 10
 )
 
 // Queue is a handle on a queue of jobs in Redis: producers Signal jobs, consumers
@@ -72,7 +77,8 @@ func (q *Queue) Signal(ctx context.Context, jobs ...string) (ready int, err erro
 			outOfBounds("the size of the jobs", fmt.Sprintf("%d bytes", bytes), "at most %d", maxBytes)}
 	}
 	var n int64
-	err = q.once(ctx, "signal", func(ctx context.Context, steps protocol.Steps, call protocol.Call) (h protocol.Header, o protocol.Outcome, err error) {
+	size := time.Duration(bytes) * time.Second / slowestLink
+	err = q.once(ctx, "signal", size, func(ctx context.Context, steps protocol.Steps, call protocol.Call) (h protocol.Header, o protocol.Outcome, err error) {
 		h, o, n, err = steps.Signal(ctx, call, q.jobs.JobExpiration, jobs)
 		return h, o, err
 	})
@@ -86,7 +92,8 @@ func (q *Queue) Signal(ctx context.Context, jobs ...string) (ready int, err erro
 }
 
 // Wait waits for a job as long as ctx lets it. The oldest job is delivered first,
-// to whoever waits longest. With an error there is no job, and none is lost.
+// to whoever waits longest. With an error there is no job, and none is lost, unless
+// Redis could not be reached and AtMostOnce is set.
 //
 // Errors: those of LockContext.
 func (q *Queue) Wait(ctx context.Context) (*Job, error) {

@@ -31,9 +31,9 @@ type QueueSettings struct {
 	// it earlier, and Return still gives it back.
 	AtMostOnce bool
 
-	// JobExpiration is how long the jobs that this handle signals wait for a consumer:
-	// one that was not delivered by then is gone. Default 0: for ever; else at least 1
-	// second, at most 365 days.
+	// JobExpiration is how long the jobs that this handle signals are good: one that
+	// has no consumer by then is gone, and so is one that comes back later. Default 0:
+	// for ever; else at least 1 second, at most 365 days.
 	JobExpiration time.Duration
 
 	// Owner says who consumes, for people who look into Redis. Default HOST/PID; at

@@ -17,11 +17,11 @@ import (
 type registry struct {
 	mu     sync.Mutex
 	hubs   map[hubKey]*hub
-	clocks map[any]*protocol.Clock // by the client's identity; some are kept for the next hub
+	clocks map[hubKey]*protocol.Clock // some are kept for the next hub
 }
 
 // mostClocks is how many clocks the registry keeps.
-const mostClocks = 64
+const mostClocks = 1024
 
 // hubKey tells hubs apart. client is the client's identity.
 type hubKey struct {
@@ -30,13 +30,14 @@ type hubKey struct {
 	key    string
 }
 
-var live = registry{hubs: make(map[hubKey]*hub), clocks: make(map[any]*protocol.Clock)}
+var live = registry{hubs: make(map[hubKey]*hub), clocks: make(map[hubKey]*protocol.Clock)}
 
-// clock gives what is known of the clock of a client's server.
-func (r *registry) clock(client any) *protocol.Clock {
+// clock gives what is known of the clock of a key's server. Those of two keys may
+// lie on two servers of a cluster.
+func (r *registry) clock(key hubKey) *protocol.Clock {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	clock, ok := r.clocks[client]
+	clock, ok := r.clocks[key]
 	if !ok {
 		for old := range r.clocks {
 			if len(r.clocks) < mostClocks {
@@ -45,7 +46,7 @@ func (r *registry) clock(client any) *protocol.Clock {
 			delete(r.clocks, old) // any: who needs it learns the time again
 		}
 		clock = new(protocol.Clock)
-		r.clocks[client] = clock
+		r.clocks[key] = clock
 	}
 	return clock
 }

@@ -3,6 +3,7 @@ package semaphore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redsem/redsem/internal/protocol"
@@ -34,10 +35,10 @@ const (
 
 // attempt sends a step until it is answered, or patience or ctx ends. All steps
 // may be sent again.
-func attempt(ctx context.Context, patience time.Duration, step func(context.Context) error) error {
+func attempt(ctx context.Context, patience time.Duration, timeout func() time.Duration, step func(context.Context) error) error {
 	var start time.Time // of the first pause
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := attemptOnce(ctx, step)
+		err := attemptOnce(ctx, timeout(), step)
 		if err == nil || permanent(err) {
 			return err
 		}
@@ -60,10 +61,18 @@ func attempt(ctx context.Context, patience time.Duration, step func(context.Cont
 // send is attempt for a step that is sent with this process's client id: if an
 // answer was lost, grants may have been lost with it.
 func (h *hub) send(ctx context.Context, patience time.Duration, step func(context.Context) error) error {
+	return h.upload(ctx, patience, 0, step)
+}
+
+// upload is send for a step that takes so long to be sent.
+func (h *hub) upload(ctx context.Context, patience, size time.Duration, step func(context.Context) error) error {
 	lost := false
-	err := attempt(ctx, patience, func(ctx context.Context) error {
+	timeout := func() time.Duration { return h.timeout() + size }
+	err := attempt(ctx, patience, timeout, func(ctx context.Context) error {
+		sent := protocol.Now()
 		err := step(ctx)
 		lost = lost || ambiguous(err)
+		h.took(protocol.Now().Sub(sent)-size, errors.Is(ctx.Err(), context.DeadlineExceeded))
 		return err
 	})
 	if lost {
@@ -74,20 +83,46 @@ func (h *hub) send(ctx context.Context, patience time.Duration, step func(contex
 	return err
 }
 
+// longestAttempt is the most that an attempt gets whose answer may be large.
+const longestAttempt = time.Minute
+
+// timeout is that of the next attempt. The answers of a queue may be large jobs: where
+// the link is too slow for one, the next attempt has twice the time.
+func (h *hub) timeout() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(h.slow, attemptTimeout)
+}
+
+// took notes how long an attempt took.
+func (h *hub) took(d time.Duration, timedOut bool) {
+	if h.key.kind != protocol.Queue {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case timedOut:
+		h.slow = min(2*max(h.slow, attemptTimeout), longestAttempt)
+	case d < h.slow/4:
+		h.slow /= 2
+	}
+}
+
 // mostVoid is how often a step is sent anew that Redis found to come too late: a
 // reading of the clock that was wrong is right after one answer.
 const mostVoid = 3
 
 // sendOnce sends a step that asks for something until there is an answer that
 // counts. One that reaches Redis after its sender has given up is void, and a copy
-// changes nothing; name tells the copies of one call.
-func (h *hub) sendOnce(ctx context.Context, name string, step func(context.Context, protocol.Call) (protocol.Header, protocol.Outcome, error)) error {
+// changes nothing; name tells the copies of one call. It takes size to be sent.
+func (h *hub) sendOnce(ctx context.Context, name string, size time.Duration, step func(context.Context, protocol.Call) (protocol.Header, protocol.Outcome, error)) error {
 	call := protocol.Call{Name: name}
 	for range mostVoid {
 		var header protocol.Header
 		var outcome protocol.Outcome
-		err := h.send(ctx, askPatience, func(ctx context.Context) (err error) {
-			call.VoidAfter = h.clock.VoidAfter(protocol.Now(), underWay)
+		err := h.upload(ctx, askPatience, size, func(ctx context.Context) (err error) {
+			call.VoidAfter = h.clock.VoidAfter(protocol.Now(), h.timeout()+size+time.Second)
 			header, outcome, err = step(ctx, call)
 			call.Repeated = true
 			return err
@@ -100,11 +135,15 @@ func (h *hub) sendOnce(ctx context.Context, name string, step func(context.Conte
 			return nil
 		}
 	}
-	return errors.New("the clock of the server jumps")
+	return errVoid
 }
 
-func attemptOnce(ctx context.Context, step func(context.Context) error) error {
-	once, cancel := context.WithTimeout(ctx, attemptTimeout)
+// errVoid says that Redis took no copy of a step: the clock of the server jumps, or
+// what the step asked for was given and is over.
+var errVoid = fmt.Errorf("%w: no copy of the step counted", errAgain)
+
+func attemptOnce(ctx context.Context, timeout time.Duration, step func(context.Context) error) error {
+	once, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return step(once)
 }

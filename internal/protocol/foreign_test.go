@@ -60,7 +60,7 @@ func (s scene) failsOrIgnores(suffix string, run func(scene) error) {
 	if err != nil {
 		assert.Equal(s.t, "WRONGTYPE", prefix(err), err)
 	}
-	if err != nil || !slices.Contains([]string{"available", "clients", "released"}, suffix) {
+	if err != nil || !slices.Contains([]string{"available", "clients", "released", "calls"}, suffix) {
 		assert.Equal(s.t, before, s.dump())
 	}
 }
@@ -68,7 +68,7 @@ func (s scene) failsOrIgnores(suffix string, run func(scene) error) {
 // The short cuts do not look at the list; and whether a release can be repeated
 // matters less than the release.
 func TestWrongType_StepsGoOnWithoutTheKeysThatTheyDoNotNeed(t *testing.T) {
-	for _, suffix := range []string{"available", "released", "clients"} {
+	for _, suffix := range []string{"available", "released", "clients", "calls"} {
 		t.Run(suffix, func(t *testing.T) {
 			s := scenes["held"](newFixture(t, 0))
 			s.usurp(suffix)

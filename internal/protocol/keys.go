@@ -29,6 +29,7 @@ func NewKeys(kind Kind, bindingKey string) Keys {
 		name + ":queue",
 		name + ":clients",
 		name + ":released",
+		name + ":calls",
 	}
 	if kind == Queue {
 		fixed = append(fixed, name+":jobs", name+":expiries")

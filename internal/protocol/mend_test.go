@@ -117,7 +117,7 @@ var oneStep = map[string]func(s scene) error{
 	},
 }
 
-var suffixes = []string{"", "version", "available", "locked", "leases", "queue", "clients", "released"}
+var suffixes = []string{"", "version", "available", "locked", "leases", "queue", "clients", "released", "calls"}
 
 func TestMend_AfterAnyKeyIsLost(t *testing.T) {
 	for _, suffix := range suffixes {

@@ -13,9 +13,10 @@ type model struct {
 	holders  map[string]*modelHolder
 	queue    []modelWaiter    // in the order of tickets
 	alive    map[string]int64 // process → until
-	calls    map[string]bool  // those noted, of releases, resizes and deletes
-	given    map[string]bool  // tokens released while a copy of their acquire might come
+	released map[string]bool  // the last releases
+	names                     // of resizes, deletes, and tokens that held while a copy of their acquire might come
 	late     int64            // until when it might
+	lapsed   map[string]bool  // tokens whose lease has ended
 	inboxes  map[string][]string
 }
 
@@ -36,11 +37,33 @@ func newModel(now int64) *model {
 	return m
 }
 
+// names are those of calls, and when they were noted.
+type names map[string]int64
+
+func (n names) note(name string, now int64) {
+	n[name] = now
+	for old, at := range n {
+		if at <= now-10_000 {
+			delete(n, old)
+		}
+	}
+}
+
+func (n names) has(name string) bool { _, ok := n[name]; return ok }
+
+// ended notes that the hold of a token has ended.
+func (m *model) ended(token string) {
+	delete(m.holders, token)
+	if m.now <= m.late {
+		m.note(token, m.now)
+	}
+}
+
 // flush forgets everything.
 func (m *model) flush() {
 	m.capacity, m.queue, m.late = 0, nil, 0
 	m.holders, m.alive = make(map[string]*modelHolder), make(map[string]int64)
-	m.calls, m.given = make(map[string]bool), make(map[string]bool)
+	m.released, m.names, m.lapsed = make(map[string]bool), make(names), make(map[string]bool)
 	m.inboxes = make(map[string][]string)
 }
 
@@ -63,7 +86,8 @@ func (m *model) queued(token string) int {
 func (m *model) reclaim() (n int) {
 	for token, h := range m.holders {
 		if h.ends <= m.now {
-			delete(m.holders, token)
+			m.ended(token)
+			m.lapsed[token] = true
 			n++
 		}
 	}
@@ -74,6 +98,9 @@ func (m *model) reclaim() (n int) {
 func (m *model) step(process string, capacity int, do func()) (granted []string) {
 	if m.capacity == 0 {
 		m.capacity = capacity
+		if len(m.names) > 0 {
+			m.late = m.now + 10_000
+		}
 	}
 	m.reclaim()
 	do()
@@ -110,27 +137,28 @@ func (m *model) mark(process string) { m.alive[process] = m.now + ClaimWindow.Mi
 // void says whether a call comes too late.
 func (m *model) void(call Call) bool { return call.VoidAfter > 0 && m.now > call.VoidAfter }
 
-// repeated notes that copies of a call may come.
-func (m *model) repeated(call Call) {
-	if call.Repeated {
-		until := call.VoidAfter
-		if until == 0 {
-			until = m.now + 4000
-		}
-		m.late = max(m.late, until)
+// lateWith is until when copies of a call may come.
+func lateWith(late, now int64, call Call) int64 {
+	switch {
+	case !call.Repeated:
+		return late
+	case call.VoidAfter > 0:
+		return max(late, call.VoidAfter)
+	default:
+		return max(late, now+4000)
 	}
 }
 
 func (m *model) acquire(w modelWaiter, queue bool, call Call, lease int64, capacity int) (o Outcome, granted []string) {
-	if m.void(call) {
+	late := lateWith(m.late, m.now, call)
+	if m.void(call) || (m.now <= late || m.capacity == 0) && m.has(w.token) {
 		return Void, nil
 	}
-	late := m.late
-	if m.repeated(call); m.now <= m.late && m.given[w.token] {
-		m.late = late
-		return Void, nil
-	}
+	m.late = late
 	before := m.step(w.process, capacity, func() {}) // those who wait come first
+	if m.holders[w.token] == nil && m.now <= m.late && m.has(w.token) {
+		return Void, before
+	}
 	granted = m.step(w.process, capacity, func() {
 		switch {
 		case m.holders[w.token] != nil:
@@ -149,19 +177,19 @@ func (m *model) acquire(w modelWaiter, queue bool, call Call, lease int64, capac
 			o = Queued
 		}
 	})
+	if call.Repeated && (o == NotAvailable || o == Exceeds) {
+		m.note(w.token, m.now)
+	}
 	return o, append(before, granted...)
 }
 
 func (m *model) release(token, call, process string, capacity int) (held bool, granted []string) {
 	h := m.holders[token]
 	if h == nil || h.ends <= m.now {
-		return m.calls[token+" "+call], nil
+		return m.released[token+" "+call], nil
 	}
-	granted = m.step(process, capacity, func() { delete(m.holders, token) })
-	m.calls[token+" "+call] = true
-	if m.now <= m.late {
-		m.given[token] = true
-	}
+	granted = m.step(process, capacity, func() { m.ended(token) })
+	m.released[token+" "+call] = true
 	return true, granted
 }
 
@@ -182,7 +210,7 @@ func (m *model) leave(tokens []string) {
 		if at := m.queued(token); at >= 0 {
 			m.queue = slices.Delete(m.queue, at, at+1)
 		}
-		delete(m.holders, token)
+		m.ended(token)
 	}
 }
 
@@ -217,17 +245,16 @@ func (m *model) resize(by int, add bool, call Call, process string, capacity int
 			wanted += m.capacity
 		}
 		switch {
-		case m.calls[call.Name]:
+		case m.has(call.Name):
 		case wanted < 1 || wanted > 1_000_000:
 			o = NotAvailable
 		default:
 			m.capacity = wanted
 		}
-		if !m.calls[call.Name] {
-			m.repeated(call)
-		}
 	})
-	m.calls[call.Name] = true
+	if o == Granted && !m.has(call.Name) {
+		m.note(call.Name, m.now)
+	}
 	return o, granted
 }
 
@@ -235,8 +262,13 @@ func (m *model) remove(call Call) Outcome {
 	if m.void(call) {
 		return Void
 	}
-	if m.calls[call.Name] {
+	if m.has(call.Name) {
 		return Granted
+	}
+	for token := range m.holders {
+		if m.now <= m.late {
+			m.note(token, m.now)
+		}
 	}
 	anybody := false
 	for process, till := range m.alive {
@@ -245,10 +277,11 @@ func (m *model) remove(call Call) Outcome {
 	}
 	m.capacity, m.late = 0, 0
 	clear(m.holders)
+	clear(m.released)
 	if !anybody {
 		m.queue = nil
 		clear(m.alive)
 	}
-	m.calls[call.Name] = true
+	m.note(call.Name, m.now)
 	return Granted
 }

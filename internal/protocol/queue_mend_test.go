@@ -448,7 +448,7 @@ func TestQueue_WrongTypeFailsTheStepAndChangesNothing(t *testing.T) {
 					assert.Equal(t, "WRONGTYPE", prefix(err), err)
 					assert.Equal(t, before, f.dump())
 				} else {
-					assert.Equal(t, "released", suffix, "only what is not needed may be of any type")
+					assert.Contains(t, []string{"released", "calls"}, suffix, "only what is not needed may be of any type")
 				}
 				f.do("DEL", f.key(suffix))
 				if content != nil {
@@ -477,4 +477,102 @@ func TestQueue_PlacesLiveAsLongAsTheyAreTended(t *testing.T) {
 	for _, suffix := range []string{"queue", "clients", "released", "", "version"} {
 		assert.InDelta(t, 2*testLease.Milliseconds(), l.ttl[f.key(suffix)], 1000, suffix)
 	}
+}
+
+// once is the fixture in the hands of consumers who want each job once at most.
+func (f *fixture) once() *fixture {
+	other := *f
+	other.Once = true
+	return &other
+}
+
+func TestQueue_AJobWantedOnceEndsWithItsLeaseOrItsRecord(t *testing.T) {
+	for _, loss := range []string{"lease", "record", "none"} {
+		t.Run(loss, func(t *testing.T) {
+			f := newQueueFixture(t).once()
+			f.at(1_000_000_000)
+			f.signal(0, "a", "b")
+			f.work("x")
+			require.Len(t, f.dump().Expiries, 1)
+			switch loss {
+			case "lease":
+				f.at(1_000_060_000)
+			case "record":
+				f.do("DEL", f.key("locked"))
+			case "none":
+				_, held, _, err := f.Release(t.Context(), "x", "1")
+				require.NoError(t, err)
+				require.True(t, held)
+			}
+			_, ready, all, _, err := f.Status(t.Context(), "")
+			require.NoError(t, err)
+			want := map[string]int64{"lease": 1, "record": 1, "none": 2}[loss]
+			assert.Equal(t, []int64{want, want}, []int64{ready, all})
+			assert.Empty(t, f.dump().Expiries)
+		})
+	}
+}
+
+// It was granted through the queue, and fetched more than once.
+func TestQueue_AFetchThatIsRepeatedHandsTheSameOver(t *testing.T) {
+	f := newQueueFixture(t).once()
+	_, err := f.Acquire(t.Context(), waiter("x", 1), true, 0, false)
+	require.NoError(t, err)
+	f.signal(0, "a")
+	for range 2 {
+		_, end, job, err := f.Fetch(t.Context(), "x", testLease)
+		require.NoError(t, err)
+		assert.NotZero(t, end)
+		assert.Equal(t, "a", job.Content)
+		assert.Equal(t, int64(1), job.Deliveries)
+	}
+	assert.Len(t, f.dump().Expiries, 1)
+}
+
+// Their index is lost, and there are more than one call ends.
+func TestQueue_JobsThatHaveEndedAreSkipped(t *testing.T) {
+	f := newQueueFixture(t)
+	f.at(1_000_000_000)
+	f.signal(time.Second, make([]string, 700)...)
+	f.signal(0, "good")
+	f.do("DEL", f.key("expiries"))
+	f.at(1_000_001_000)
+	first, err := f.Acquire(t.Context(), waiter("x", 1), false, 0, false)
+	require.NoError(t, err)
+	assert.Equal(t, NotAvailable, first.Outcome)
+	assert.True(t, first.More)
+	require.Equal(t, "good", f.work("y").Content)
+	assert.Len(t, f.dump().Jobs, 1)
+}
+
+func TestLate_ACopyOfARefusedTryIsVoid(t *testing.T) {
+	f := newFixture(t, 2)
+	f.at(1_000_000_000)
+	f.acquire("a", 1)
+	for _, w := range []Waiter{waiter("b", 2), waiter("c", 3)} { // none free; more than there are
+		_, err := f.Acquire(t.Context(), w, false, 1_000_003_000, true)
+		require.NoError(t, err)
+	}
+	f.resize(Call{Name: "1"}, 9, false)
+	for _, w := range []Waiter{waiter("b", 2), waiter("c", 3)} {
+		a, err := f.Acquire(t.Context(), w, false, 1_000_003_000, false)
+		require.NoError(t, err)
+		assert.Equal(t, Void, a.Outcome)
+	}
+}
+
+// The copy is what finds that the lease has ended.
+func TestLate_ACopyThatComesWhenTheLeaseHasEndedIsVoid(t *testing.T) {
+	f := newFixture(t, 2)
+	f.at(1_000_000_000)
+	w := waiter("a", 1)
+	w.Lease = time.Second
+	a, err := f.Acquire(t.Context(), w, false, 1_000_003_000, true)
+	require.NoError(t, err)
+	require.Equal(t, Granted, a.Outcome)
+	f.at(1_000_001_000)
+	a, err = f.Acquire(t.Context(), w, true, 1_000_003_000, false)
+	require.NoError(t, err)
+	assert.Equal(t, Void, a.Outcome)
+	assert.Nil(t, f.dump().Locked)
 }

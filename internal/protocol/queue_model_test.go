@@ -6,17 +6,17 @@ import (
 
 // queueModel is what the steps of a queue are meant to do.
 type queueModel struct {
-	now     int64
-	exists  bool
-	jobs    []*modelJob // the oldest first
-	working map[string]*modelWork
-	queue   []modelWaiter
-	alive   map[string]int64
-	calls   map[string]bool
-	given   map[string]bool // tokens given back while a copy of their acquire might come
-	late    int64           // until when it might
-	forEver bool            // a job that never ends has come since there were none
-	inboxes map[string][]string
+	now      int64
+	exists   bool
+	jobs     []*modelJob // the oldest first
+	working  map[string]*modelWork
+	queue    []modelWaiter
+	alive    map[string]int64
+	released map[string]bool // the last releases
+	names                    // of signals, deletes, and tokens that held while a copy of their acquire might come
+	late     int64           // until when it might
+	forEver  bool            // a job that never ends has come since there were none
+	inboxes  map[string][]string
 }
 
 type modelJob struct {
@@ -42,7 +42,7 @@ func newQueueModel(now int64) *queueModel {
 func (m *queueModel) flush() {
 	m.exists, m.jobs, m.queue, m.late = false, nil, nil, 0
 	m.working, m.alive = make(map[string]*modelWork), make(map[string]int64)
-	m.calls, m.given = make(map[string]bool), make(map[string]bool)
+	m.released, m.names = make(map[string]bool), make(names)
 	m.inboxes = make(map[string][]string)
 }
 
@@ -72,6 +72,9 @@ func (m *queueModel) drop(token string, done, ended bool) {
 		return
 	}
 	delete(m.working, token)
+	if m.now <= m.late {
+		m.note(token, m.now)
+	}
 	work.job.held = false
 	if done || ended && work.handed && work.once || work.job.ends != 0 && work.job.ends <= m.now {
 		m.end(work.job)
@@ -110,7 +113,16 @@ func (m *queueModel) lives(process, self string) bool {
 
 // step is the course of one: it answers the grants for the caller's process.
 func (m *queueModel) step(process string, do func()) (granted []string) {
+	if !m.exists && len(m.names) > 0 {
+		m.late = m.now + 10_000
+	}
 	m.exists = true
+	defer func() {
+		expiring := func(job *modelJob) bool { return job.ends > 0 && !job.held }
+		if !slices.ContainsFunc(m.jobs, func(job *modelJob) bool { return !expiring(job) }) {
+			m.forEver = false
+		}
+	}()
 	for _, job := range m.ready() {
 		if job.ends != 0 && job.ends <= m.now {
 			m.end(job)
@@ -143,27 +155,18 @@ func (m *queueModel) step(process string, do func()) (granted []string) {
 
 func (m *queueModel) void(call Call) bool { return call.VoidAfter > 0 && m.now > call.VoidAfter }
 
-// lateWith is until when copies of a call may come.
-func (m *queueModel) lateWith(call Call) int64 {
-	switch {
-	case !call.Repeated:
-		return m.late
-	case call.VoidAfter > 0:
-		return max(m.late, call.VoidAfter)
-	default:
-		return max(m.late, m.now+4000)
-	}
-}
-
 func (m *queueModel) acquire(w modelWaiter, queue, once bool, call Call, lease int64) (o Outcome, work *modelWork, granted []string) {
-	if m.void(call) || m.now <= m.lateWith(call) && m.given[w.token] {
+	late := lateWith(m.late, m.now, call)
+	if m.void(call) || (m.now <= late || !m.exists) && m.has(w.token) {
 		return Void, nil, nil
 	}
-	m.late = m.lateWith(call)
+	m.late = late
 	granted = m.step(w.process, func() {})
 	switch free := m.ready(); {
 	case m.working[w.token] != nil:
 		o = Granted
+	case m.now <= m.late && m.has(w.token):
+		return Void, nil, granted
 	case m.queued(w.token) >= 0:
 		m.mark(w.process)
 		o = Queued
@@ -178,19 +181,19 @@ func (m *queueModel) acquire(w modelWaiter, queue, once bool, call Call, lease i
 	if o == Granted {
 		work = m.hand(w.token, lease, once)
 	}
+	if call.Repeated && o == NotAvailable {
+		m.note(w.token, m.now)
+	}
 	return o, work, granted
 }
 
 func (m *queueModel) release(token, call, process string, done bool) (held bool, granted []string) {
 	work := m.working[token]
 	if work == nil || work.ends <= m.now {
-		return m.calls[token+" "+call], nil
+		return m.released[token+" "+call], nil
 	}
 	granted = m.step(process, func() { m.drop(token, done, false) })
-	m.calls[token+" "+call] = true
-	if m.now <= m.late {
-		m.given[token] = true
-	}
+	m.released[token+" "+call] = true
 	return true, granted
 }
 
@@ -198,8 +201,7 @@ func (m *queueModel) signal(jobs []string, life int64, call Call, process string
 	if m.void(call) {
 		return Void, nil
 	}
-	late := m.lateWith(call)
-	known := (call.Repeated || m.now <= late) && m.calls[call.Name]
+	known := m.has(call.Name)
 	granted = m.step(process, func() {
 		if !known {
 			m.forEver = life == 0 || m.forEver && len(m.jobs) > 0
@@ -214,9 +216,10 @@ func (m *queueModel) signal(jobs []string, life int64, call Call, process string
 			}
 			m.jobs = append(m.jobs, job)
 		}
-		m.late = late
 	})
-	m.calls[call.Name] = true
+	if !known {
+		m.note(call.Name, m.now)
+	}
 	return Granted, granted
 }
 
@@ -235,6 +238,9 @@ func (m *queueModel) leave(token string) {
 	if at := m.queued(token); at >= 0 {
 		m.queue = slices.Delete(m.queue, at, at+1)
 	}
+	if m.now <= m.late {
+		m.note(token, m.now)
+	}
 	m.drop(token, false, false)
 }
 
@@ -242,8 +248,13 @@ func (m *queueModel) remove(call Call) Outcome {
 	if m.void(call) {
 		return Void
 	}
-	if m.calls[call.Name] {
+	if m.has(call.Name) {
 		return Granted
+	}
+	for token := range m.working {
+		if m.now <= m.late {
+			m.note(token, m.now)
+		}
 	}
 	anybody := false
 	for process, till := range m.alive {
@@ -252,10 +263,11 @@ func (m *queueModel) remove(call Call) Outcome {
 	}
 	m.exists, m.jobs, m.late = false, nil, 0
 	clear(m.working)
+	clear(m.released)
 	if !anybody {
 		m.queue = nil
 		clear(m.alive)
 	}
-	m.calls[call.Name] = true
+	m.note(call.Name, m.now)
 	return Granted
 }

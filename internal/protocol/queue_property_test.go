@@ -205,7 +205,7 @@ func (w *queueWorld) tends(r *rapid.T) {
 		if k.process != process {
 			continue
 		}
-		if w.tickets[k.token] != 0 && !w.model.given[k.token] && rapid.IntRange(0, 3).Draw(r, "queue again "+k.token) == 0 {
+		if w.tickets[k.token] != 0 && !w.model.has(k.token) && rapid.IntRange(0, 3).Draw(r, "queue again "+k.token) == 0 {
 			again = append(again, k)
 			t.Requeue = append(t.Requeue, Queueing{waiterOf(k), w.tickets[k.token]})
 		} else {
@@ -320,6 +320,11 @@ func (w *queueWorld) compare(r *rapid.T) {
 		}
 	}
 	same(r, wantReady, ready, "ready")
+	for _, work := range m.working {
+		if work.handed && work.once {
+			expiries++
+		}
+	}
 	same(r, expiries, len(s.Expiries), "expiries")
 	same(r, len(m.jobs), len(s.Jobs), "jobs")
 	same(r, len(m.working), len(s.Locked), "working")

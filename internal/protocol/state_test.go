@@ -25,6 +25,7 @@ type state struct {
 	Queue     []place          // by ticket
 	Clients   map[string]int64 // client id → alive until
 	Released  []string         // the latest first
+	Calls     map[string]int64 // name → when, server ms
 	Inboxes   map[string][]string
 	Jobs      map[string]string // of a queue: id → content
 	Ready     []string          // of a queue: id, deliveries and end, the oldest first
@@ -134,6 +135,8 @@ func (s *state) add(keys Keys, name, kind string, content []string) {
 		s.Clients = scores(content)
 	case ":released list":
 		s.Released = content
+	case ":calls zset":
+		s.Calls = scores(content)
 	case ":jobs hash":
 		s.Jobs = pairs(content)
 	case ":available zset":
@@ -191,6 +194,7 @@ func (s state) clone() state {
 	s.Queue = slices.Clone(s.Queue)
 	s.Clients = maps.Clone(s.Clients)
 	s.Released = slices.Clone(s.Released)
+	s.Calls = maps.Clone(s.Calls)
 	s.Inboxes = maps.Clone(s.Inboxes)
 	s.Foreign = maps.Clone(s.Foreign)
 	return s

@@ -13,12 +13,16 @@
 -- its ticket.
 --@include open
 --@include heed
+local UNDER_WAY = 4000 -- ms: how long a call without a void time may be under way
 local token, n, owner = call, tonumber(ARGV[7]), ARGV[9]
+if repeated then
+  late = math.max(late, void > 0 and void or now + UNDER_WAY)
+end
 
--- A call that was repeated may come once more, when its token has been granted
--- and released: such a token is not to be granted again. It is looked for while
--- that is possible, among the last releases.
-if now <= late and taken() then
+-- A call that was repeated may come once more, when the hold of its token has
+-- ended: such a token is not to be granted again. It is looked for while that
+-- is possible.
+if (now <= late or not seq) and taken(token) then
   return VOID
 end
 
@@ -35,7 +39,10 @@ if record and not ends then -- it has ended, with more others than one call recl
   serve()
 end
 local ticket = redis.call('ZSCORE', QUEUE, member)
-if ends then
+local over = not ends and now <= late and taken(token) -- it ended just now
+if over then
+  outcome = 3
+elseif ends then
   outcome, first, second = 1, ends, tonumber(fence)
 elseif ticket then
   mark()
@@ -51,6 +58,9 @@ elseif ARGV[8] == '1' then
 end
 if repeated then
   redis.call('HSET', NAME, 'late', late)
+  if outcome == 0 or outcome == 4 then
+    note(token) -- a copy shall not find more than this one
+  end
 end
 local reply = {now, more, '', outcome, first, second, capacity, places}
 if outcome == 1 then

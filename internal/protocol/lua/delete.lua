@@ -8,22 +8,28 @@
 -- nothing; what is needed to know that is kept for as long as it may come.
 --@include open
 --@include heed
-if taken() then
+if taken(call) then
   return {now, 0, '', 1}
 end
 redis.call(COUNT, AVAILABLE) -- what is of a wrong type is not ours
 redis.call('HLEN', LOCKED)
 redis.call('ZCARD', LEASES)
 redis.call('ZCARD', QUEUE)
+redis.call('LLEN', RELEASED)
 local clients = redis.call('ZREVRANGE', CLIENTS, 0, 999, 'WITHSCORES')
 local living = clients[1] and tonumber(clients[2]) > now
+if now <= late then
+  for _, token in ipairs(redis.call('ZRANGE', LEASES, 0, 9999)) do
+    note(token)
+  end
+end
 for _, key in ipairs(KEYS) do
-  if key ~= RELEASED and not (living and (key == QUEUE or key == CLIENTS)) then
+  if key ~= CALLS and not (living and (key == QUEUE or key == CLIENTS)) then
     redis.call('UNLINK', key)
   end
 end
-redis.call('LPUSH', RELEASED, call)
-redis.call('PEXPIRE', RELEASED, 10000)
+ttl = nil -- nothing is kept for longer than a call's name
+note(call)
 for i = 1, #clients, 2 do
   local inbox = NAME .. ':inbox:' .. clients[i]
   redis.call('UNLINK', inbox)

@@ -3,17 +3,8 @@
 -- is void (it was delayed for so long that its sender has given up), 0 for never;
 -- [6] 1 if the call was sent before, without an answer, else 0.
 -- A void call is answered with 3, 0, 0, 0 after the head.
-local UNDER_WAY = 4000 -- ms: how long a call without a void time may be under way
 local call, void, repeated = ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1'
 local VOID = {now, 0, '', 3, 0, 0, 0}
 if void > 0 and now > void then
   return VOID
-end
-if repeated then
-  late = math.max(late, void > 0 and void or now + UNDER_WAY)
-end
-
--- taken says whether the call is among the last that were noted.
-local function taken()
-  return redis.call('LPOS', RELEASED, call)
 end

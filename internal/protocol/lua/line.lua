@@ -46,6 +46,22 @@ local function holding(record)
   end
 end
 
+-- ended notes that the hold of a token has ended, while a copy of its acquire may
+-- come.
+local function ended(token)
+  if now <= late then
+    note(token)
+  end
+end
+
+-- created notes, of what is made anew, that copies may come of what was sent before.
+local function created()
+  if redis.call('EXISTS', CALLS) == 1 then
+    late = now + KEEP
+    redis.call('HSET', NAME, 'late', late)
+  end
+end
+
 -- alive says whether a waiting process has lately said that it lives. One of
 -- which nothing is known (its mark was evicted) has the benefit of the doubt for
 -- one claim window.

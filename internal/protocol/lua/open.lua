@@ -11,8 +11,8 @@
 -- Reply of every step: server time (ms); 1 if a batch was full and another call
 -- is due at once, else 0; the grants for the caller's process ('' if none), one
 -- a line: token, fence, end of lease (ms); then what the step says.
-local NAME, VERSION, AVAILABLE, LOCKED, LEASES, QUEUE, CLIENTS, RELEASED =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local NAME, VERSION, AVAILABLE, LOCKED, LEASES, QUEUE, CLIENTS, RELEASED, CALLS =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local self, lease = ARGV[1], tonumber(ARGV[3])
 --@include kind
 
@@ -54,4 +54,18 @@ local function parse(record)
   if n and n <= MOST and ends <= 2 ^ 50 and tonumber(fence) <= 2 ^ 53 then
     return n, ends, fence
   end
+end
+
+local KEEP = 10000 -- ms: how long the name of a call is kept, at least
+
+-- taken says whether a call, or a token, is among those of which copies may come.
+local function taken(name)
+  return redis.call('ZSCORE', CALLS, name)
+end
+
+-- note keeps a name. A key of a wrong type does not fail the step.
+local function note(name)
+  redis.pcall('ZADD', CALLS, now, name)
+  redis.pcall('ZREMRANGEBYSCORE', CALLS, '-inf', now - KEEP)
+  redis.pcall('PEXPIRE', CALLS, math.max(ttl or 0, KEEP))
 end

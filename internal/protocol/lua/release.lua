@@ -6,18 +6,19 @@
 -- A token that holds nothing changes nothing. Run twice: the second answers as
 -- the first did, as long as its name is among the last releases.
 --@include open
---@include note
 local token, call = ARGV[4], ARGV[4] .. ' ' .. ARGV[5]
 local record = redis.call('HGET', LOCKED, token)
 local n, ends, fence = parse(record)
 
--- remember notes the call; and the token by itself while a repeated acquire of it
--- may still come.
+-- remember keeps the call among the last releases. A list of a wrong type does not
+-- fail the step.
 local function remember()
-  if now <= late then
-    redis.pcall('LPUSH', RELEASED, token)
+  local length = tonumber(redis.pcall('LPUSH', RELEASED, call))
+  if length and length <= 2 then
+    redis.call('PEXPIRE', RELEASED, ttl)
+  elseif length and length > 2048 then
+    redis.call('LTRIM', RELEASED, 0, 1023)
   end
-  note(call)
 end
 
 if not ends or ends <= now then
@@ -27,8 +28,8 @@ if not ends or ends <= now then
       return {now, 0, '', 1, free}
     end
   end
-  -- A record that was evicted is mended if the lease is still there.
-  if record or tonumber(redis.call('ZSCORE', LEASES, token) or 0) <= now then
+  -- A record of permits that was evicted is mended if the lease is still there.
+  if record or not MENDED or tonumber(redis.call('ZSCORE', LEASES, token) or 0) <= now then
     return {now, 0, '', 0, free}
   end
 end

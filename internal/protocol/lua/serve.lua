@@ -5,14 +5,14 @@
 local function begin()
   check()
   stale = stale or not plain
-  local ended = redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, BATCH)
-  if #ended == BATCH then
+  local over = redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, BATCH)
+  if #over == BATCH then
     more = 1
   end
-  for _, token in ipairs(ended) do
+  for _, token in ipairs(over) do
     drop(token)
   end
-  return #ended
+  return #over
 end
 
 -- serve gives free permits to the head of the queue, and so on, until the head
@@ -38,6 +38,7 @@ local function serve()
       redis.call('ZREM', QUEUE, member)
       local ends = now + math.min(CLAIM, tonumber(window))
       local fence = next_number()
+      outlive(ends)
       give(token, n, ends, fence, owner)
       write(client, token, string.format('%.0f', fence), ends)
     end
@@ -49,6 +50,7 @@ end
 -- takes its permits in hand.
 local function leave(token, member)
   redis.call('ZREM', QUEUE, member)
+  ended(token)
   drop(token, '0')
 end
 

@@ -3,11 +3,10 @@
 -- KEYS, ARGV[1..3]: see open. ARGV[4..6]: see heed. ARGV: [7] ms after which a job
 -- ends that is not delivered, 0: never; [8] the content of a job; and so on.
 -- Reply: see open, then 1, or 3 if the call is void (see heed); jobs ready now.
--- Run twice: the second changes nothing, as long as its name is among the last.
+-- Run twice: the second changes nothing.
 --@include open
 --@include heed
---@include note
-local known = (repeated or now <= late) and taken()
+local known = taken(call)
 --@include work
 begin()
 if not known then
@@ -26,9 +25,6 @@ if not known then
     capacity = capacity + 1
     ready(id, '0', string.format('%.0f', ends))
   end
-end
-if repeated then
-  redis.call('HSET', NAME, 'late', late)
 end
 serve()
 local grants = settle()

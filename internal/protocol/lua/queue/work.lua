@@ -7,8 +7,9 @@
 -- how, end. Ids are sequence numbers, so the oldest job is the first, be it new
 -- or given back. how: 0 the content was not handed over yet; 1 it was, and the job
 -- is delivered again if its lease ends; 2 it was, and the job ends with its lease.
--- end: server time (ms) at which a job that is not delivered ends, 0: never; those
--- that are ready and have one are in EXPIRIES.
+-- end: server time (ms) at which a job that is not held ends, 0: never; those
+-- that are ready and have one are in EXPIRIES. There too, with 0, are those that end
+-- with their lease, lest they be taken for lost if their record is.
 --
 -- Invariant after settle: every job is either ready or held; every record has a
 -- lease and every lease a record.
@@ -48,8 +49,12 @@ local function drop(token, how)
     return
   end
   redis.call('HDEL', LOCKED, token)
+  ended(token)
   held = held - 1
   local id, deliveries, handed, ends = job(record)
+  if handed == '2' then
+    redis.call('ZREM', EXPIRIES, id)
+  end
   if not id then
     torn = true
   elseif how == '1' or (not how and handed == '2') or (ends ~= '0' and tonumber(ends) <= now) then
@@ -62,6 +67,9 @@ end
 -- mend makes the state whole from whatever is left of it, after an eviction or the
 -- work of a foreign hand. Jobs that are neither ready nor held are ready again.
 local function mend()
+  if not seq then
+    created()
+  end
   seq = math.max(seq or 0, clock - 1)
   local lost = {} -- ids of jobs that nothing accounts for, so far
   for _, id in ipairs(redis.call('HKEYS', JOBS)) do
@@ -100,7 +108,13 @@ local function mend()
     end
   end
   for id in pairs(lost) do
-    ready(id, '0', string.format('%.0f', whole(redis.call('ZSCORE', EXPIRIES, id), 2 ^ 50) or 0))
+    local ends = whole(redis.call('ZSCORE', EXPIRIES, id), 2 ^ 50)
+    if ends == 0 then
+      redis.call('HDEL', JOBS, id)
+      redis.call('ZREM', EXPIRIES, id)
+    else
+      ready(id, '0', string.format('%.0f', ends or 0))
+    end
   end
   local last = redis.call('ZRANGE', QUEUE, -1, -1, 'WITHSCORES')
   seq = math.max(seq, whole(last[2]) or 0)
@@ -108,16 +122,26 @@ local function mend()
   torn, dirty, stale = false, true, true
 end
 
--- fits says whether a job is ready.
+-- fits says whether a job is ready. It ends those whose time has come.
 local function fits()
-  if held >= capacity then
-    return false
+  for _ = 1, BATCH do
+    if held >= capacity then
+      return false
+    end
+    local first = redis.call('ZRANGE', AVAILABLE, 0, 0)[1] or ''
+    local id, ends = string.match(first, '^(%d+) %d+ (%d+)$')
+    if not id or redis.call('HEXISTS', JOBS, id) == 0 then
+      mend()
+      return held < capacity
+    elseif ends == '0' or tonumber(ends) > now then
+      return true
+    end
+    redis.call('ZREM', AVAILABLE, first)
+    redis.call('ZREM', EXPIRIES, id)
+    forget(id)
   end
-  local id = string.match(redis.call('ZRANGE', AVAILABLE, 0, 0)[1] or '', '^(%d+) %d+ %d+$')
-  if not id or redis.call('HEXISTS', JOBS, id) == 0 then
-    mend()
-  end
-  return held < capacity
+  more = 1
+  return false
 end
 
 -- give gives the first job to a token.
@@ -148,6 +172,10 @@ local function fetch(token, window, how)
     deliveries = string.format('%.0f', deliveries + 1)
     redis.call('HSET', LOCKED, token, (string.gsub(record, '^(%d+ %d+ %d+ %d+ %d+) %d+ 0',
       '%1 ' .. deliveries .. ' ' .. how)))
+    if how == '2' then
+      redis.call('ZADD', EXPIRIES, 0, id)
+      dirty = true
+    end
   end
   return ends, content, tonumber(deliveries), tonumber(id)
 end
@@ -173,16 +201,16 @@ local function check()
   local leases = redis.call('ZCARD', LEASES)
   redis.call('ZCARD', QUEUE)
   redis.call('ZCARD', CLIENTS)
-  local ended = redis.call('ZRANGEBYSCORE', EXPIRIES, '-inf', now, 'LIMIT', 0, BATCH)
+  local over = redis.call('ZRANGEBYSCORE', EXPIRIES, '(0', now, 'LIMIT', 0, BATCH)
   seq, ttl, lasting = whole(seq), whole(ttl), whole(lasting, 2 ^ 50)
   outlive(now + lease)
   if not (version and seq and ttl) or free + held ~= capacity or leases ~= held then
     mend()
   end
-  if #ended == BATCH then
+  if #over == BATCH then
     more = 1
   end
-  for _, id in ipairs(ended) do
+  for _, id in ipairs(over) do
     redis.call('ZREM', EXPIRIES, id)
     if whole(id) and redis.call('ZREMRANGEBYSCORE', AVAILABLE, id, id) > 0 then
       forget(id)
@@ -194,6 +222,10 @@ end
 local function store()
   if dirty then
     redis.call('HSET', NAME, 'seq', string.format('%.0f', seq))
+  end
+  if capacity > 0 and held == 0 and not lasting and redis.call('ZCARD', EXPIRIES) == capacity then
+    lasting = whole(redis.call('ZREVRANGE', EXPIRIES, 0, 0, 'WITHSCORES')[2], 2 ^ 50)
+    dirty = true
   end
   stale = stale or had ~= (capacity > 0) or (lasting and dirty)
 end
@@ -216,6 +248,7 @@ local function live()
   for _, key in ipairs({QUEUE, CLIENTS, RELEASED}) do
     redis.call('PEXPIRE', key, ttl)
   end
+  redis.call('PEXPIRE', CALLS, math.max(ttl, KEEP))
 end
 
 -- exists says whether anything of the queue is left.

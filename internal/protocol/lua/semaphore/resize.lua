@@ -6,11 +6,10 @@
 -- would be out of bounds; the capacity, which is as before then.
 -- A permit that is held is never taken away: a capacity below their number is
 -- reached as they come back. A semaphore that does not exist is created. Run twice:
--- the second changes nothing, as long as its name is among the last.
+-- the second changes nothing.
 --@include open
 --@include heed
---@include note
-local known = taken()
+local known = taken(call)
 --@include work
 begin()
 local wanted, outcome = tonumber(ARGV[7]), 1
@@ -26,13 +25,10 @@ if not known then
     spare, stale = {}, true
     level()
   end
-  if repeated then
-    redis.call('HSET', NAME, 'late', late)
-  end
 end
 serve()
 local grants = settle()
-if not known then
+if not known and outcome == 1 then
   note(call)
 end
 return {now, more, grants, outcome, capacity}

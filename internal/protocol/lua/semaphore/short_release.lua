@@ -9,6 +9,9 @@ if plain and n == 1 and held <= capacity and redis.call('ZCARD', QUEUE) == 0 the
   if redis.pcall('RPUSH', AVAILABLE, fence .. ':1') == 1 then
     redis.call('PEXPIRE', AVAILABLE, ttl)
   end
+  if now <= late then
+    note(token)
+  end
   remember()
   return {now, 0, '', 1, capacity - held + 1}
 end

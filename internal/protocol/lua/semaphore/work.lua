@@ -57,6 +57,9 @@ local function drop(token)
   if record then
     redis.call('HDEL', LOCKED, token)
   end
+  if record or leased then
+    ended(token)
+  end
   local n, _, fence = parse(record)
   if n then
     held = held - n
@@ -92,6 +95,9 @@ local function mend()
   -- The first write may be refused for lack of memory: then nothing has changed.
   capacity = capacity or tonumber(ARGV[2])
   redis.call('HSET', NAME, 'capacity', capacity)
+  if not seq then
+    created()
+  end
   seq = math.max(seq or 0, clock - 1)
   local leases, orphans, sum = {}, 0, 0
   local scores = redis.call('ZRANGE', LEASES, 0, -1, 'WITHSCORES')
@@ -174,8 +180,8 @@ end
 
 -- live gives the keys their life.
 local function live()
-  for i = 1, #KEYS do
-    redis.call('PEXPIRE', KEYS[i], ttl)
+  for _, key in ipairs(KEYS) do
+    redis.call('PEXPIRE', key, key == CALLS and math.max(ttl, KEEP) or ttl)
   end
 end
 
