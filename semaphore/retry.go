@@ -67,12 +67,17 @@ func (h *hub) send(ctx context.Context, patience time.Duration, step func(contex
 // upload is send for a step that takes so long to be sent.
 func (h *hub) upload(ctx context.Context, patience, size time.Duration, step func(context.Context) error) error {
 	lost := false
-	timeout := func() time.Duration { return h.timeout() + size }
+	var limit time.Duration // of the attempt under way
+	timeout := func() time.Duration {
+		limit = h.timeout() + size
+		return limit
+	}
 	err := attempt(ctx, patience, timeout, func(ctx context.Context) error {
 		sent := protocol.Now()
 		err := step(ctx)
 		lost = lost || ambiguous(err)
-		h.took(protocol.Now().Sub(sent)-size, errors.Is(ctx.Err(), context.DeadlineExceeded))
+		took := protocol.Now().Sub(sent)
+		h.took(took-size, err != nil && took >= limit)
 		return err
 	})
 	if lost {
