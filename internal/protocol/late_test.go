@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -100,4 +101,36 @@ func TestAcquire_OfAQueuedTokenRenewsTheMarkOfItsProcess(t *testing.T) {
 	f.do("DEL", f.key("clients"))
 	again := f.queue("b", 1) // check: the key has a life
 	assert.Equal(t, map[string]int64{"p1": again.Server + 3000}, f.dump().Clients)
+}
+
+func TestLate_ACopyOfARefusedTryIsVoid(t *testing.T) {
+	f := newFixture(t, 2)
+	f.at(1_000_000_000)
+	f.acquire("a", 1)
+	for _, w := range []Waiter{waiter("b", 2), waiter("c", 3)} { // none free; more than there are
+		_, err := f.Acquire(t.Context(), w, false, 1_000_003_000, true)
+		require.NoError(t, err)
+	}
+	f.resize(Call{Name: "1"}, 9, false)
+	for _, w := range []Waiter{waiter("b", 2), waiter("c", 3)} {
+		a, err := f.Acquire(t.Context(), w, false, 1_000_003_000, false)
+		require.NoError(t, err)
+		assert.Equal(t, Void, a.Outcome)
+	}
+}
+
+// The copy is what finds that the lease has ended.
+func TestLate_ACopyThatComesWhenTheLeaseHasEndedIsVoid(t *testing.T) {
+	f := newFixture(t, 2)
+	f.at(1_000_000_000)
+	w := waiter("a", 1)
+	w.Lease = time.Second
+	a, err := f.Acquire(t.Context(), w, false, 1_000_003_000, true)
+	require.NoError(t, err)
+	require.Equal(t, Granted, a.Outcome)
+	f.at(1_000_001_000)
+	a, err = f.Acquire(t.Context(), w, true, 1_000_003_000, false)
+	require.NoError(t, err)
+	assert.Equal(t, Void, a.Outcome)
+	assert.Nil(t, f.dump().Locked)
 }

@@ -1,23 +1,17 @@
 package protocol
 
 import (
+	"maps"
 	"slices"
-	"strings"
 )
 
 // model is what the steps of a semaphore are meant to do, in a few lines: no keys, no
 // short cuts, no lives, no mending. Times are server ms.
 type model struct {
-	now      int64
+	modelLine
 	capacity int // 0: it does not exist
 	holders  map[string]*modelHolder
-	queue    []modelWaiter    // in the order of tickets
-	alive    map[string]int64 // process → until
-	released map[string]bool  // the last releases
-	names                     // of resizes, deletes, and tokens that held while a copy of their acquire might come
-	late     int64            // until when it might
-	lapsed   map[string]bool  // tokens whose lease has ended
-	inboxes  map[string][]string
+	lapsed   map[string]bool // tokens whose lease has ended
 }
 
 type modelHolder struct {
@@ -25,46 +19,14 @@ type modelHolder struct {
 	ends int64
 }
 
-type modelWaiter struct {
-	token   string
-	n       int
-	process string
-}
-
 func newModel(now int64) *model {
-	m := &model{now: now}
-	m.flush()
-	return m
+	return &model{modelLine: newModelLine(now), holders: make(map[string]*modelHolder), lapsed: make(map[string]bool)}
 }
-
-// names are those of calls, and when they were noted.
-type names map[string]int64
-
-func (n names) note(name string, now int64) {
-	n[name] = now
-	for old, at := range n {
-		if at <= now-10_000 {
-			delete(n, old)
-		}
-	}
-}
-
-func (n names) has(name string) bool { _, ok := n[name]; return ok }
 
 // ended notes that the hold of a token has ended.
 func (m *model) ended(token string) {
 	delete(m.holders, token)
-	if m.now <= m.late {
-		m.note(token, m.now)
-	}
-}
-
-// flush forgets everything.
-func (m *model) flush() {
-	m.capacity, m.queue, m.late = 0, nil, 0
-	m.holders, m.alive = make(map[string]*modelHolder), make(map[string]int64)
-	m.released, m.names, m.lapsed = make(map[string]bool), make(names), make(map[string]bool)
-	m.inboxes = make(map[string][]string)
+	m.over(token)
 }
 
 func (m *model) held() (sum int) {
@@ -77,10 +39,6 @@ func (m *model) held() (sum int) {
 func (m *model) free() int { return max(m.capacity-m.held(), 0) }
 
 func (m *model) exists() bool { return m.capacity > 0 || len(m.holders)+len(m.queue) > 0 }
-
-func (m *model) queued(token string) int {
-	return slices.IndexFunc(m.queue, func(w modelWaiter) bool { return w.token == token })
-}
 
 // reclaim takes back ended leases; all steps may do so first.
 func (m *model) reclaim() (n int) {
@@ -98,9 +56,7 @@ func (m *model) reclaim() (n int) {
 func (m *model) step(process string, capacity int, do func()) (granted []string) {
 	if m.capacity == 0 {
 		m.capacity = capacity
-		if len(m.names) > 0 {
-			m.late = m.now + 10_000
-		}
+		m.created()
 	}
 	m.reclaim()
 	do()
@@ -112,45 +68,15 @@ func (m *model) step(process string, capacity int, do func()) (granted []string)
 			return granted
 		default:
 			m.holders[head.token] = &modelHolder{head.n, m.now + ClaimWindow.Milliseconds()}
-			if head.process == process {
-				granted = append(granted, head.token)
-			} else {
-				m.inboxes[head.process] = append(m.inboxes[head.process], head.token)
-			}
+			granted = m.deliver(head, process, granted)
 		}
 		m.queue = m.queue[1:]
 	}
 	return granted
 }
 
-func (m *model) lives(process, self string) bool {
-	till, known := m.alive[process]
-	if !known && process != self {
-		m.mark(process) // the benefit of the doubt
-		return true
-	}
-	return process == self || till > m.now
-}
-
-func (m *model) mark(process string) { m.alive[process] = m.now + ClaimWindow.Milliseconds() }
-
-// void says whether a call comes too late.
-func (m *model) void(call Call) bool { return call.VoidAfter > 0 && m.now > call.VoidAfter }
-
-// lateWith is until when copies of a call may come.
-func lateWith(late, now int64, call Call) int64 {
-	switch {
-	case !call.Repeated:
-		return late
-	case call.VoidAfter > 0:
-		return max(late, call.VoidAfter)
-	default:
-		return max(late, now+4000)
-	}
-}
-
 func (m *model) acquire(w modelWaiter, queue bool, call Call, lease int64, capacity int) (o Outcome, granted []string) {
-	late := lateWith(m.late, m.now, call)
+	late := m.lateWith(call)
 	if m.void(call) || (m.now <= late || m.capacity == 0) && m.has(w.token) {
 		return Void, nil
 	}
@@ -207,10 +133,8 @@ func (m *model) renew(tokens []string, lease int64) []int64 {
 
 func (m *model) leave(tokens []string) {
 	for _, token := range tokens {
-		if at := m.queued(token); at >= 0 {
-			m.queue = slices.Delete(m.queue, at, at+1)
-		}
-		m.ended(token)
+		m.modelLine.leave(token)
+		delete(m.holders, token)
 	}
 }
 
@@ -220,18 +144,6 @@ func (m *model) requeue(w modelWaiter, tickets map[string]int64) {
 		return
 	}
 	m.queue = inPlace(m.queue, w, tickets)
-}
-
-// inPlace adds a waiter to a queue by its ticket.
-func inPlace(queue []modelWaiter, w modelWaiter, tickets map[string]int64) []modelWaiter {
-	queue = append(queue, w)
-	slices.SortStableFunc(queue, func(a, b modelWaiter) int {
-		if d := tickets[a.token] - tickets[b.token]; d != 0 {
-			return int(d)
-		}
-		return strings.Compare(a.token, b.token)
-	})
-	return queue
 }
 
 func (m *model) resize(by int, add bool, call Call, process string, capacity int) (o Outcome, granted []string) {
@@ -265,23 +177,8 @@ func (m *model) remove(call Call) Outcome {
 	if m.has(call.Name) {
 		return Granted
 	}
-	for token := range m.holders {
-		if m.now <= m.late {
-			m.note(token, m.now)
-		}
-	}
-	anybody := false
-	for process, till := range m.alive {
-		anybody = anybody || till > m.now
-		m.inboxes[process] = nil
-	}
-	m.capacity, m.late = 0, 0
+	m.modelLine.remove(call, slices.Collect(maps.Keys(m.holders)))
+	m.capacity = 0
 	clear(m.holders)
-	clear(m.released)
-	if !anybody {
-		m.queue = nil
-		clear(m.alive)
-	}
-	m.note(call.Name, m.now)
 	return Granted
 }

@@ -1,22 +1,17 @@
 package protocol
 
 import (
+	"maps"
 	"slices"
 )
 
 // queueModel is what the steps of a queue are meant to do.
 type queueModel struct {
-	now      int64
-	exists   bool
-	jobs     []*modelJob // the oldest first
-	working  map[string]*modelWork
-	queue    []modelWaiter
-	alive    map[string]int64
-	released map[string]bool // the last releases
-	names                    // of signals, deletes, and tokens that held while a copy of their acquire might come
-	late     int64           // until when it might
-	forEver  bool            // a job that never ends has come since there were none
-	inboxes  map[string][]string
+	modelLine
+	exists  bool
+	jobs    []*modelJob // the oldest first
+	working map[string]*modelWork
+	forEver bool // a job that never ends has come since there were none
 }
 
 type modelJob struct {
@@ -34,16 +29,7 @@ type modelWork struct {
 }
 
 func newQueueModel(now int64) *queueModel {
-	m := &queueModel{now: now}
-	m.flush()
-	return m
-}
-
-func (m *queueModel) flush() {
-	m.exists, m.jobs, m.queue, m.late = false, nil, nil, 0
-	m.working, m.alive = make(map[string]*modelWork), make(map[string]int64)
-	m.released, m.names = make(map[string]bool), make(names)
-	m.inboxes = make(map[string][]string)
+	return &queueModel{modelLine: newModelLine(now), working: make(map[string]*modelWork)}
 }
 
 func (m *queueModel) ready() (jobs []*modelJob) {
@@ -53,10 +39,6 @@ func (m *queueModel) ready() (jobs []*modelJob) {
 		}
 	}
 	return jobs
-}
-
-func (m *queueModel) queued(token string) int {
-	return slices.IndexFunc(m.queue, func(w modelWaiter) bool { return w.token == token })
 }
 
 func (m *queueModel) there() bool { return m.exists || len(m.queue) > 0 }
@@ -72,9 +54,7 @@ func (m *queueModel) drop(token string, done, ended bool) {
 		return
 	}
 	delete(m.working, token)
-	if m.now <= m.late {
-		m.note(token, m.now)
-	}
+	m.over(token)
 	work.job.held = false
 	if done || ended && work.handed && work.once || work.job.ends != 0 && work.job.ends <= m.now {
 		m.end(work.job)
@@ -100,21 +80,10 @@ func (m *queueModel) hand(token string, lease int64, once bool) *modelWork {
 	return work
 }
 
-func (m *queueModel) mark(process string) { m.alive[process] = m.now + ClaimWindow.Milliseconds() }
-
-func (m *queueModel) lives(process, self string) bool {
-	till, known := m.alive[process]
-	if !known && process != self {
-		m.mark(process)
-		return true
-	}
-	return process == self || till > m.now
-}
-
 // step is the course of one: it answers the grants for the caller's process.
 func (m *queueModel) step(process string, do func()) (granted []string) {
-	if !m.exists && len(m.names) > 0 {
-		m.late = m.now + 10_000
+	if !m.exists {
+		m.created()
 	}
 	m.exists = true
 	defer func() {
@@ -142,21 +111,15 @@ func (m *queueModel) step(process string, do func()) (granted []string) {
 			return granted
 		default:
 			m.take(head.token, free[0], m.now+ClaimWindow.Milliseconds(), false)
-			if head.process == process {
-				granted = append(granted, head.token)
-			} else {
-				m.inboxes[head.process] = append(m.inboxes[head.process], head.token)
-			}
+			granted = m.deliver(head, process, granted)
 		}
 		m.queue = m.queue[1:]
 	}
 	return granted
 }
 
-func (m *queueModel) void(call Call) bool { return call.VoidAfter > 0 && m.now > call.VoidAfter }
-
 func (m *queueModel) acquire(w modelWaiter, queue, once bool, call Call, lease int64) (o Outcome, work *modelWork, granted []string) {
-	late := lateWith(m.late, m.now, call)
+	late := m.lateWith(call)
 	if m.void(call) || (m.now <= late || !m.exists) && m.has(w.token) {
 		return Void, nil, nil
 	}
@@ -235,12 +198,7 @@ func (m *queueModel) renew(tokens []string, lease int64) []int64 {
 }
 
 func (m *queueModel) leave(token string) {
-	if at := m.queued(token); at >= 0 {
-		m.queue = slices.Delete(m.queue, at, at+1)
-	}
-	if m.now <= m.late {
-		m.note(token, m.now)
-	}
+	m.modelLine.leave(token)
 	m.drop(token, false, false)
 }
 
@@ -251,23 +209,8 @@ func (m *queueModel) remove(call Call) Outcome {
 	if m.has(call.Name) {
 		return Granted
 	}
-	for token := range m.working {
-		if m.now <= m.late {
-			m.note(token, m.now)
-		}
-	}
-	anybody := false
-	for process, till := range m.alive {
-		anybody = anybody || till > m.now
-		m.inboxes[process] = nil
-	}
-	m.exists, m.jobs, m.late = false, nil, 0
+	m.modelLine.remove(call, slices.Collect(maps.Keys(m.working)))
+	m.exists, m.jobs = false, nil
 	clear(m.working)
-	clear(m.released)
-	if !anybody {
-		m.queue = nil
-		clear(m.alive)
-	}
-	m.note(call.Name, m.now)
 	return Granted
 }

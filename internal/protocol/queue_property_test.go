@@ -286,9 +286,8 @@ func (w *queueWorld) deletes(r *rapid.T) {
 
 func (w *queueWorld) flushes(*rapid.T) {
 	w.do("FLUSHALL")
-	w.model.flush()
 	w.pass(max(1, w.fence/1000-w.now+1))
-	w.model.now = w.now
+	*w.model = *newQueueModel(w.now)
 }
 
 func (w *queueWorld) waits(r *rapid.T) {
