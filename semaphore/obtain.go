@@ -188,7 +188,7 @@ func (e *engine) sendAcquire(ctx context.Context, h *hub, w *waiter, req request
 	err = h.sendOnce(ctx, w.Token, 0, func(ctx context.Context, call protocol.Call) (protocol.Header, protocol.Outcome, error) {
 		a, err = steps.Acquire(ctx, w.Waiter, !req.try, call.VoidAfter, call.Repeated)
 		if ambiguous(err) {
-			w.again = protocol.Now().Add(underWay)
+			w.again = protocol.Now().Add(h.underWay())
 		}
 		return a.Header, a.Outcome, err
 	})

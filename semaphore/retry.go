@@ -25,10 +25,6 @@ const (
 	// the others would have to wait for the end of the lease otherwise.
 	givePatience = 6 * time.Second
 
-	// underWay is how long an attempt may be under way: a step that does harm
-	// when it comes later is void then.
-	underWay = attemptTimeout + time.Second
-
 	firstPause   = 2 * time.Millisecond // before a step is sent again; it doubles
 	longestPause = 250 * time.Millisecond
 )
@@ -99,6 +95,10 @@ func (h *hub) timeout() time.Duration {
 	return max(h.slow, attemptTimeout)
 }
 
+// underWay is how long an attempt may be under way: a step that does harm when it
+// comes later is void then.
+func (h *hub) underWay() time.Duration { return h.timeout() + time.Second }
+
 // took notes how long an attempt took.
 func (h *hub) took(d time.Duration, timedOut bool) {
 	if h.key.kind != protocol.Queue {
@@ -127,7 +127,7 @@ func (h *hub) sendOnce(ctx context.Context, name string, size time.Duration, ste
 		var header protocol.Header
 		var outcome protocol.Outcome
 		err := h.upload(ctx, askPatience, size, func(ctx context.Context) (err error) {
-			call.VoidAfter = h.clock.VoidAfter(protocol.Now(), h.timeout()+size+time.Second)
+			call.VoidAfter = h.clock.VoidAfter(protocol.Now(), h.underWay()+size)
 			header, outcome, err = step(ctx, call)
 			call.Repeated = true
 			return err

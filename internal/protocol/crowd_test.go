@@ -72,7 +72,7 @@ func waiterOf(k modelWaiter) Waiter { return waiter(k.token, k.n) }
 
 // call draws how a call is sent: once or, as after a lost reply, more often.
 func (c *crowd) call(r *rapid.T, name string) []Call {
-	sent := Call{Name: name, VoidAfter: rapid.SampledFrom([]int64{0, 0, c.now + 3000, c.now - 1}).Draw(r, "void after")}
+	sent := Call{Name: name, VoidAfter: rapid.SampledFrom([]int64{0, 0, c.now + 3000, c.now + 40_000, c.now - 1}).Draw(r, "void after")}
 	calls := []Call{sent}
 	for range rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(r, "repeats") {
 		sent.Repeated = true

@@ -30,13 +30,13 @@ func newModelLine(now int64) modelLine {
 	}
 }
 
-// names are those of calls, and when they were noted.
+// names are those of calls, and until when they are kept.
 type names map[string]int64
 
-func (n names) note(name string, now int64) {
-	n[name] = now
-	for old, at := range n {
-		if at <= now-10_000 {
+func (n names) note(name string, till, now int64) {
+	n[name] = max(till, now+10_000)
+	for old, till := range n {
+		if till <= now {
 			delete(n, old)
 		}
 	}
@@ -50,15 +50,15 @@ func (m *modelLine) queued(token string) int {
 
 // created notes that copies may come of what was sent before.
 func (m *modelLine) created() {
-	if len(m.names) > 0 {
-		m.late = m.now + 10_000
+	for _, till := range m.names {
+		m.late = max(m.late, m.now+10_000, till)
 	}
 }
 
 // over notes that the hold of a token has ended.
 func (m *modelLine) over(token string) {
 	if m.now <= m.late {
-		m.note(token, m.now)
+		m.note(token, m.late, m.now)
 	}
 }
 
@@ -122,7 +122,7 @@ func (m *modelLine) remove(call Call, tokens []string) {
 	}
 	clear(m.released)
 	m.late = 0
-	m.note(call.Name, m.now)
+	m.note(call.Name, call.VoidAfter, m.now)
 }
 
 // inPlace adds a waiter to a queue by its ticket.

@@ -104,7 +104,7 @@ func (m *model) acquire(w modelWaiter, queue bool, call Call, lease int64, capac
 		}
 	})
 	if call.Repeated && (o == NotAvailable || o == Exceeds) {
-		m.note(w.token, m.now)
+		m.note(w.token, m.late, m.now)
 	}
 	return o, append(before, granted...)
 }
@@ -165,7 +165,7 @@ func (m *model) resize(by int, add bool, call Call, process string, capacity int
 		}
 	})
 	if o == Granted && !m.has(call.Name) {
-		m.note(call.Name, m.now)
+		m.note(call.Name, call.VoidAfter, m.now)
 	}
 	return o, granted
 }

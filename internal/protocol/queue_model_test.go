@@ -145,7 +145,7 @@ func (m *queueModel) acquire(w modelWaiter, queue, once bool, call Call, lease i
 		work = m.hand(w.token, lease, once)
 	}
 	if call.Repeated && o == NotAvailable {
-		m.note(w.token, m.now)
+		m.note(w.token, m.late, m.now)
 	}
 	return o, work, granted
 }
@@ -181,7 +181,7 @@ func (m *queueModel) signal(jobs []string, life int64, call Call, process string
 		}
 	})
 	if !known {
-		m.note(call.Name, m.now)
+		m.note(call.Name, call.VoidAfter, m.now)
 	}
 	return Granted, granted
 }

@@ -59,7 +59,7 @@ end
 if repeated then
   redis.call('HSET', NAME, 'late', late)
   if outcome == 0 or outcome == 4 then
-    note(token) -- a copy shall not find more than this one
+    note(token, late) -- a copy shall not find more than this one
   end
 end
 local reply = {now, more, '', outcome, first, second, capacity, places}

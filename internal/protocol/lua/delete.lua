@@ -20,7 +20,7 @@ local clients = redis.call('ZREVRANGE', CLIENTS, 0, 999, 'WITHSCORES')
 local living = clients[1] and tonumber(clients[2]) > now
 if now <= late then
   for _, token in ipairs(redis.call('ZRANGE', LEASES, 0, 9999)) do
-    note(token)
+    note(token, late)
   end
 end
 for _, key in ipairs(KEYS) do
@@ -29,7 +29,7 @@ for _, key in ipairs(KEYS) do
   end
 end
 ttl = nil -- nothing is kept for longer than a call's name
-note(call)
+note(call, void)
 for i = 1, #clients, 2 do
   local inbox = NAME .. ':inbox:' .. clients[i]
   redis.call('UNLINK', inbox)

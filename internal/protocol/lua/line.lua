@@ -50,14 +50,14 @@ end
 -- come.
 local function ended(token)
   if now <= late then
-    note(token)
+    note(token, late)
   end
 end
 
 -- created notes, of what is made anew, that copies may come of what was sent before.
 local function created()
   if redis.call('EXISTS', CALLS) == 1 then
-    late = now + KEEP
+    late = kept()
     redis.call('HSET', NAME, 'late', late)
   end
 end

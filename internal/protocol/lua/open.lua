@@ -32,7 +32,7 @@ local seq = tonumber(name[3])      -- the last sequence number (ticket or fence)
 local ttl = tonumber(name[4])      -- life of the keys in ms: twice the longest lease
 local fresh = tonumber(name[5])    -- when the keys were last given that life, ms
 local late = tonumber(name[6]) or 0 -- until then a call may come that was repeated since, ms
-if not (late <= now + 60000) then -- nobody is under way for so long
+if not (late <= now + 600000) then -- no copy is under way for so long
   late = 0
 end
 --@include count
@@ -56,16 +56,24 @@ local function parse(record)
   end
 end
 
-local KEEP = 10000 -- ms: how long the name of a call is kept, at least
+local KEEP = 10000     -- ms: how long the name of a call is kept, at least
+local FOREIGN = 600000 -- ms: no copy is under way for so long
 
 -- taken says whether a call, or a token, is among those of which copies may come.
 local function taken(name)
   return redis.call('ZSCORE', CALLS, name)
 end
 
--- note keeps a name. A key of a wrong type does not fail the step.
-local function note(name)
-  redis.pcall('ZADD', CALLS, now, name)
-  redis.pcall('ZREMRANGEBYSCORE', CALLS, '-inf', now - KEEP)
-  redis.pcall('PEXPIRE', CALLS, math.max(ttl or 0, KEEP))
+-- kept says until when the last of them is kept (server ms).
+local function kept()
+  local last = redis.pcall('ZREVRANGE', CALLS, 0, 0, 'WITHSCORES')
+  return math.min(math.max(tonumber(last[2]) or 0, now + KEEP), now + FOREIGN)
+end
+
+-- note keeps a name until then, or for longer. A key of a wrong type does not fail
+-- the step.
+local function note(name, till)
+  redis.pcall('ZADD', CALLS, math.max(till, now + KEEP), name)
+  redis.pcall('ZREMRANGEBYSCORE', CALLS, '-inf', now)
+  redis.pcall('PEXPIRE', CALLS, math.max(ttl or 0, kept() - now))
 end

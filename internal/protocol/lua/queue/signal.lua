@@ -29,6 +29,6 @@ end
 serve()
 local grants = settle()
 if not known then
-  note(call)
+  note(call, void)
 end
 return {now, more, grants, 1, capacity - held}

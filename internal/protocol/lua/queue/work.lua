@@ -248,7 +248,7 @@ local function live()
   for _, key in ipairs({QUEUE, CLIENTS, RELEASED}) do
     redis.call('PEXPIRE', key, ttl)
   end
-  redis.call('PEXPIRE', CALLS, math.max(ttl, KEEP))
+  redis.call('PEXPIRE', CALLS, math.max(ttl, kept() - now))
 end
 
 -- exists says whether anything of the queue is left.

@@ -29,6 +29,6 @@ end
 serve()
 local grants = settle()
 if not known and outcome == 1 then
-  note(call)
+  note(call, void)
 end
 return {now, more, grants, outcome, capacity}

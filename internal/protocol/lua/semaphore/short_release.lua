@@ -10,7 +10,7 @@ if plain and n == 1 and held <= capacity and redis.call('ZCARD', QUEUE) == 0 the
     redis.call('PEXPIRE', AVAILABLE, ttl)
   end
   if now <= late then
-    note(token)
+    note(token, late)
   end
   remember()
   return {now, 0, '', 1, capacity - held + 1}

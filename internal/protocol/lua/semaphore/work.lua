@@ -181,7 +181,7 @@ end
 -- live gives the keys their life.
 local function live()
   for _, key in ipairs(KEYS) do
-    redis.call('PEXPIRE', key, key == CALLS and math.max(ttl, KEEP) or ttl)
+    redis.call('PEXPIRE', key, key == CALLS and math.max(ttl, kept() - now) or ttl)
   end
 end
 
