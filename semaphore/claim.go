@@ -56,11 +56,11 @@ func (c *claim) send() {
 	var ends []int64
 	limit := protocol.ClaimWindow
 	if steps.Kind == protocol.Queue {
-		limit = max(limit, h.timeout()+time.Second)
+		limit += 3 * h.timeout() // there may be a second attempt, of twice the time
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	err := h.send(ctx, protocol.ClaimWindow, func(ctx context.Context) (err error) {
+	err := h.carry(ctx, protocol.ClaimWindow, 0, func(ctx context.Context) (err error) {
 		if steps.Kind == protocol.Queue {
 			ends = make([]int64, 1)
 			header, ends[0], c.job, err = steps.Fetch(ctx, c.renewals[0].Token, c.renewals[0].Lease)

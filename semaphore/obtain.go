@@ -186,9 +186,10 @@ func (e *engine) sendAcquire(ctx context.Context, h *hub, w *waiter, req request
 		defer cancel()
 	}
 	err = h.sendOnce(ctx, w.Token, 0, func(ctx context.Context, call protocol.Call) (protocol.Header, protocol.Outcome, error) {
+		underWay := h.underWay()
 		a, err = steps.Acquire(ctx, w.Waiter, !req.try, call.VoidAfter, call.Repeated)
 		if ambiguous(err) {
-			w.again = protocol.Now().Add(h.underWay())
+			w.again = protocol.Now().Add(underWay)
 		}
 		return a.Header, a.Outcome, err
 	})

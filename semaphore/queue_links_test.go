@@ -151,3 +151,40 @@ func TestJobWhoseRecordIsLost(t *testing.T) {
 		requireNoJobs(t, q)
 	})
 }
+
+// Many attempts that end at one stall count as one: a consumer is not kept for minutes by
+// the next connection that is dead.
+func TestAStallOfTheLinkSlowsNothingDown(t *testing.T) {
+	var stalled atomic.Bool
+	client := &hooked{adapter(t, server.Addr), nil}
+	client.hook = func(ctx context.Context, _ string, _ []string, run func() (any, error)) (any, error) {
+		if stalled.Load() {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return run()
+	}
+	q := queueOf(t, client)
+	stalled.Store(true)
+	var waiting sync.WaitGroup
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for range 6 {
+		waiting.Go(func() {
+			if _, err := q.TryWait(ctx); err == nil {
+				t.Error("there is no job")
+			}
+		})
+	}
+	time.Sleep(2100 * time.Millisecond) // longer than an attempt
+	stalled.Store(false)
+	waiting.Wait()
+	require.NoError(t, ctx.Err())
+	stalled.Store(true)
+	start := time.Now()
+	_, err := q.Len(context.Background())
+	require.ErrorIs(t, err, semaphore.ErrRedis)
+	require.Less(t, time.Since(start), patience)
+	stalled.Store(false)
+	await(t, func() bool { return semaphore.LiveHubs() == 0 }) // leaves are sent once more
+}

@@ -57,23 +57,14 @@ func attempt(ctx context.Context, patience time.Duration, timeout func() time.Du
 // send is attempt for a step that is sent with this process's client id: if an
 // answer was lost, grants may have been lost with it.
 func (h *hub) send(ctx context.Context, patience time.Duration, step func(context.Context) error) error {
-	return h.upload(ctx, patience, 0, step)
+	return h.sendWithin(ctx, patience, func() time.Duration { return attemptTimeout }, step)
 }
 
-// upload is send for a step that takes so long to be sent.
-func (h *hub) upload(ctx context.Context, patience, size time.Duration, step func(context.Context) error) error {
+func (h *hub) sendWithin(ctx context.Context, patience time.Duration, timeout func() time.Duration, step func(context.Context) error) error {
 	lost := false
-	var limit time.Duration // of the attempt under way
-	timeout := func() time.Duration {
-		limit = h.timeout() + size
-		return limit
-	}
 	err := attempt(ctx, patience, timeout, func(ctx context.Context) error {
-		sent := protocol.Now()
 		err := step(ctx)
 		lost = lost || ambiguous(err)
-		took := protocol.Now().Sub(sent)
-		h.took(took-size, err != nil && took >= limit)
 		return err
 	})
 	if lost {
@@ -82,6 +73,21 @@ func (h *hub) upload(ctx context.Context, patience, size time.Duration, step fun
 		h.mu.Unlock()
 	}
 	return err
+}
+
+// carry is send for a step whose answer may be large, or which takes size to be sent.
+func (h *hub) carry(ctx context.Context, patience, size time.Duration, step func(context.Context) error) error {
+	var usual time.Duration // the timeout of the attempt under way, without size
+	timeout := func() time.Duration {
+		usual = h.timeout()
+		return usual + size
+	}
+	return h.sendWithin(ctx, patience, timeout, func(ctx context.Context) error {
+		sent := protocol.Now()
+		err := step(ctx)
+		h.took(protocol.Now().Sub(sent)-size, usual, err)
+		return err
+	})
 }
 
 // longestAttempt is the most that an attempt gets whose answer may be large.
@@ -99,18 +105,18 @@ func (h *hub) timeout() time.Duration {
 // comes later is void then.
 func (h *hub) underWay() time.Duration { return h.timeout() + time.Second }
 
-// took notes how long an attempt took.
-func (h *hub) took(d time.Duration, timedOut bool) {
+// took notes how long an attempt took, of how long it might have taken.
+func (h *hub) took(d, usual time.Duration, err error) {
 	if h.key.kind != protocol.Queue {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case timedOut:
-		h.slow = min(2*max(h.slow, attemptTimeout), longestAttempt)
-	case d < h.slow/4:
+	case err == nil && d < h.slow/4:
 		h.slow /= 2
+	case err != nil && d > usual-100*time.Millisecond:
+		h.slow = max(h.slow, min(2*usual, longestAttempt)) // many at once count as one
 	}
 }
 
@@ -126,7 +132,7 @@ func (h *hub) sendOnce(ctx context.Context, name string, size time.Duration, ste
 	for range mostVoid {
 		var header protocol.Header
 		var outcome protocol.Outcome
-		err := h.upload(ctx, askPatience, size, func(ctx context.Context) (err error) {
+		err := h.carry(ctx, askPatience, size, func(ctx context.Context) (err error) {
 			call.VoidAfter = h.clock.VoidAfter(protocol.Now(), h.underWay()+size)
 			header, outcome, err = step(ctx, call)
 			call.Repeated = true

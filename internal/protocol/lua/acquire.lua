@@ -57,6 +57,7 @@ elseif ARGV[8] == '1' then
   join(member, first)
 end
 if repeated then
+  outlive(late) -- lest the record of what a copy would find be gone before
   redis.call('HSET', NAME, 'late', late)
   if outcome == 0 or outcome == 4 then
     note(token, late) -- a copy shall not find more than this one

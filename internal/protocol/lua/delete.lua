@@ -18,11 +18,7 @@ redis.call('ZCARD', QUEUE)
 redis.call('LLEN', RELEASED)
 local clients = redis.call('ZREVRANGE', CLIENTS, 0, 999, 'WITHSCORES')
 local living = clients[1] and tonumber(clients[2]) > now
-if now <= late then
-  for _, token in ipairs(redis.call('ZRANGE', LEASES, 0, 9999)) do
-    note(token, late)
-  end
-end
+local tokens = now <= late and redis.call('ZRANGE', LEASES, 0, 9999) or {}
 for _, key in ipairs(KEYS) do
   if key ~= CALLS and not (living and (key == QUEUE or key == CLIENTS)) then
     redis.call('UNLINK', key)
@@ -30,6 +26,9 @@ for _, key in ipairs(KEYS) do
 end
 ttl = nil -- nothing is kept for longer than a call's name
 note(call, void)
+for _, token in ipairs(tokens) do
+  note(token, late)
+end
 for i = 1, #clients, 2 do
   local inbox = NAME .. ':inbox:' .. clients[i]
   redis.call('UNLINK', inbox)

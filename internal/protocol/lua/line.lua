@@ -57,7 +57,7 @@ end
 -- created notes, of what is made anew, that copies may come of what was sent before.
 local function created()
   if redis.call('EXISTS', CALLS) == 1 then
-    late = kept()
+    late = math.max(late, kept())
     redis.call('HSET', NAME, 'late', late)
   end
 end

@@ -67,7 +67,7 @@ end
 -- kept says until when the last of them is kept (server ms).
 local function kept()
   local last = redis.pcall('ZREVRANGE', CALLS, 0, 0, 'WITHSCORES')
-  return math.min(math.max(tonumber(last[2]) or 0, now + KEEP), now + FOREIGN)
+  return math.floor(math.min(math.max(tonumber(last[2]) or 0, now + KEEP), now + FOREIGN))
 end
 
 -- note keeps a name until then, or for longer. A key of a wrong type does not fail

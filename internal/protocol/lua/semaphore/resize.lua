@@ -19,9 +19,11 @@ end
 if not known then
   if wanted < 1 or wanted > MOST then
     outcome = 0
-  elseif wanted ~= capacity then
+  else
+    redis.call('HSET', NAME, 'capacity', wanted) -- may be refused for lack of memory
+  end
+  if outcome == 1 and wanted ~= capacity then
     capacity = wanted
-    redis.call('HSET', NAME, 'capacity', capacity)
     spare, stale = {}, true
     level()
   end
