@@ -96,6 +96,9 @@ const longestAttempt = time.Minute
 // timeout is that of the next attempt. The answers of a queue may be large jobs: where
 // the link is too slow for one, the next attempt has twice the time.
 func (h *hub) timeout() time.Duration {
+	if h.key.kind != protocol.Queue {
+		return attemptTimeout
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return max(h.slow, attemptTimeout)

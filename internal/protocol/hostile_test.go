@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -61,17 +62,12 @@ func addHostile(f *testing.F) {
 // granted too much, and at last all are there.
 func FuzzSemaphoreWithForeignContent(f *testing.F) {
 	addHostile(f)
-	steps := make([]string, 0, len(oneStep))
-	for step := range oneStep {
-		steps = append(steps, step)
-	}
-	slices.Sort(steps)
+	steps := slices.Sorted(maps.Keys(oneStep))
 	f.Fuzz(func(t *testing.T, suffix, step uint8, field, value []byte, score float64) {
 		if math.IsNaN(score) {
 			t.Skip("not a score")
 		}
 		s := scenes["weighted"](newFixture(t, 0))
-		s.Keys = NewKeys(Semaphore, t.Name())
 		held := s.heldByTruth()
 		s.meddle(t, fuzzedSuffixes[int(suffix)%9], field, value, score)
 		require.NoError(t, oneStep[steps[int(step)%len(steps)]](s))
@@ -83,11 +79,7 @@ func FuzzSemaphoreWithForeignContent(f *testing.F) {
 // … or of a queue: no step fails, and no job is lost.
 func FuzzQueueWithForeignContent(f *testing.F) {
 	addHostile(f)
-	steps := make([]string, 0, len(queueSteps))
-	for step := range queueSteps {
-		steps = append(steps, step)
-	}
-	slices.Sort(steps)
+	steps := slices.Sorted(maps.Keys(queueSteps))
 	f.Fuzz(func(t *testing.T, suffix, step uint8, field, value []byte, score float64) {
 		if math.IsNaN(score) {
 			t.Skip("not a score")

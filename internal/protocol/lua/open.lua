@@ -25,6 +25,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000) -- server time, ms
 local clock = time[1] * 1000000 + time[2]               -- server time, µs
 
+local KEEP = 10000     -- ms: how long the name of a call is kept, at least
+local FOREIGN = 600000 -- ms: no copy is under way for so long
+
 local name = redis.call('HMGET', NAME, 'capacity', 'held', 'seq', 'ttl', 'fresh', 'late')
 local capacity = tonumber(name[1]) -- permits in all; nil: the semaphore does not exist
 local held = tonumber(name[2])     -- permits that are held
@@ -32,7 +35,7 @@ local seq = tonumber(name[3])      -- the last sequence number (ticket or fence)
 local ttl = tonumber(name[4])      -- life of the keys in ms: twice the longest lease
 local fresh = tonumber(name[5])    -- when the keys were last given that life, ms
 local late = tonumber(name[6]) or 0 -- until then a call may come that was repeated since, ms
-if not (late <= now + 600000) then -- no copy is under way for so long
+if not (late <= now + FOREIGN) then
   late = 0
 end
 --@include count
@@ -55,9 +58,6 @@ local function parse(record)
     return n, ends, fence
   end
 end
-
-local KEEP = 10000     -- ms: how long the name of a call is kept, at least
-local FOREIGN = 600000 -- ms: no copy is under way for so long
 
 -- taken says whether a call, or a token, is among those of which copies may come.
 local function taken(name)
