@@ -37,7 +37,8 @@ type hub struct {
 	line      *list.List         // of *waiter, those that have a ticket, lowest first; guarded by mu
 	leases    map[string]*lease  // to renew, by token; guarded by mu
 	flushing  bool               // sendLeaves runs; guarded by mu
-	leaving   []*leaver          // leaves that are still to be sent; guarded by mu
+	leaving   []*leaver          // leaves that are not confirmed yet; guarded by mu
+	fresh     []*leaver          // those of them that sendLeaves will send; guarded by mu
 	tending   bool               // the tend goroutine runs; guarded by mu
 	listening bool               // the listen goroutine runs; guarded by mu
 	quiet     context.CancelFunc // ends the pop under way; guarded by mu

@@ -22,7 +22,7 @@ const (
 // leaver is a waiter that has gone, until Redis has confirmed its leave.
 type leaver struct {
 	protocol.Waiter
-	due   time.Time     // when to send it; guarded by hub.mu
+	due   time.Time     // when to send it with a tend; guarded by hub.mu
 	until time.Time     // when to give up; guarded by hub.mu
 	again time.Time     // send it once more then: its acquire may come late; guarded by hub.mu
 	sent  chan struct{} // closed when Redis has confirmed for the first time
@@ -39,10 +39,12 @@ func newLeaver(w *waiter) *leaver {
 // waits a moment for Redis to confirm, and leaves the rest to the hub.
 func (h *hub) abandon(w *waiter) {
 	l := newLeaver(w)
+	l.due = l.due.Add(tendBeat) // sendLeaves comes first
 	h.mu.Lock()
 	h.remove(w)
 	w.gone = true
 	h.leaving = append(h.leaving, l)
+	h.fresh = append(h.fresh, l)
 	first := !h.flushing
 	h.flushing = true
 	h.mu.Unlock()
@@ -68,15 +70,17 @@ func (h *hub) forget(w *waiter, done bool) {
 	h.abandon(w)
 }
 
-// sendLeaves sends the leaves that are due, many in one call, until there are none
-// left. What can't be sent is repeated with the next tends.
+// sendLeaves sends the fresh leaves, many in one call, until there are none left. What
+// can't be sent is repeated with the next tends.
 func (h *hub) sendLeaves() {
 	defer live.exit(h)
 	for {
 		h.mu.Lock()
-		batch := h.leavers(protocol.Now())
+		batch := h.fresh[:min(tendBatch, len(h.fresh))]
+		h.fresh = h.fresh[len(batch):]
 		steps := h.steps
 		if len(batch) == 0 {
+			h.fresh = nil
 			h.flushing = false
 			h.startTend() // for those that are due later
 			h.mu.Unlock()
@@ -92,6 +96,12 @@ func (h *hub) sendLeaves() {
 			}
 			h.mu.Lock()
 			h.flushing = false
+			h.fresh = nil
+			for _, l := range h.leaving {
+				if !l.heard { // else it is sent once more, when its time has come
+					l.due = protocol.Now()
+				}
+			}
 			h.giveUp(err)
 			h.suspect()
 			h.startTend()
@@ -167,6 +177,9 @@ func (h *hub) left(confirmed []*leaver) {
 		}
 	}
 	h.leaving = rest
+	if len(rest) == 0 {
+		h.nudge() // tend may end
+	}
 }
 
 func waitersOf(leavers []*leaver) []protocol.Waiter {

@@ -2,7 +2,6 @@ package semaphore
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/redsem/redsem/internal/protocol"
@@ -117,7 +116,7 @@ func spread(places int64) time.Duration {
 		return 0
 	}
 	d := time.Duration(min(places, int64(spreadMost/spreadStep))) * spreadStep
-	return d + rand.N(d)/4
+	return d + protocol.Jitter(d)/4
 }
 
 // round is one call of tend: what it says, and on whose behalf.

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -8,6 +9,10 @@ import (
 // Now is the clock of this process. Tests shift it, to show that nothing rests on
 // clocks that agree; only differences of its readings count.
 var Now = time.Now
+
+// Jitter draws a duration from zero to below a positive one, so that processes do not
+// all do something at once. Simulations make it repeatable.
+var Jitter = rand.N[time.Duration]
 
 // A Reading pairs the two clocks: the server showed Server (ms) at some moment
 // after Sent, on this process's monotonic clock.

@@ -1,0 +1,303 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// checks is what the world knows of what was promised. It is touched with world.mu
+// held.
+type checks struct {
+	w        *world
+	last     reading
+	holds    map[hold]*held     // all that were granted and not voided
+	places   map[string]float64 // token → ticket, of all that ever waited
+	timeless map[string]bool    // tokens whose process had no idea of the server time
+	given    map[string]bool    // tokens that were given back, and may not hold again
+	fence    int64              // the greatest so far
+	jobs     map[string]*job
+	losses   int  // how often the server has lost what it had answered
+	forgot   bool // the names of calls were lost: copies may count
+	broken   bool // a key was evicted, and not mended yet
+	flaws    []string
+}
+
+// hold is one grant.
+type hold struct {
+	token string
+	fence int64
+}
+
+// held is a grant as the server had it, and as the process believes.
+type held struct {
+	permits int
+	end     int64
+	void    bool        // the server has lost it, or part of its lease
+	believe func() bool // the process believes that it holds; nil if it does not know of it
+}
+
+func (c *checks) init(w *world) {
+	c.w = w
+	c.holds, c.given, c.places = make(map[hold]*held), make(map[string]bool), make(map[string]float64)
+	c.timeless, c.jobs = make(map[string]bool), make(map[string]*job)
+	c.last = c.read()
+}
+
+func (c *checks) flaw(format string, args ...any) {
+	c.w.happened("FLAW "+format, args...)
+	c.flaws = append(c.flaws, fmt.Sprintf(format, args...))
+}
+
+// reading is what the server has.
+type reading struct {
+	now                  int64
+	capacity, free, sum  int64
+	held                 string // as the name counts
+	locked               map[string]record
+	leases               map[string]string
+	queue                []place // by ticket
+	clients              map[string]string
+	jobs, jobsReady      int
+	exists, bad          bool
+	heldJobs, jobsUnique map[string]bool
+}
+
+type record struct{ permits, end, fence int64 }
+
+// place is one in the queue.
+type place struct {
+	token, client string
+	permits       int64
+	ticket        float64
+}
+
+func (c *checks) read() reading {
+	w := c.w
+	r := reading{now: w.serverNow().UnixMilli(), locked: make(map[string]record), jobsUnique: make(map[string]bool)}
+	name := pairs(w.do("HGETALL", w.key("")))
+	r.exists = len(name) > 0
+	r.capacity, _ = strconv.ParseInt(name["capacity"], 10, 64)
+	r.held = name["held"]
+	for token, text := range pairs(w.do("HGETALL", w.key(":locked"))) {
+		fields := strings.Fields(text)
+		var n [3]int64
+		for i := range n {
+			n[i], _ = strconv.ParseInt(fields[i], 10, 64)
+		}
+		r.locked[token] = record{n[0], n[1], n[2]}
+		r.sum += n[0]
+		if w.Queue && len(fields) > 4 {
+			r.bad = r.bad || r.jobsUnique[fields[4]]
+			r.jobsUnique[fields[4]] = true
+		}
+	}
+	r.leases = pairs(w.do("ZRANGE", w.key(":leases"), "0", "-1", "WITHSCORES"))
+	queue := w.do("ZRANGE", w.key(":queue"), "0", "-1", "WITHSCORES").([]any)
+	for i := 0; i+1 < len(queue); i += 2 {
+		fields := strings.Fields(queue[i].(string))
+		ticket, _ := strconv.ParseFloat(queue[i+1].(string), 64)
+		n, _ := strconv.ParseInt(fields[1], 10, 64)
+		r.queue = append(r.queue, place{fields[0], fields[3], n, ticket})
+	}
+	r.clients = pairs(w.do("ZRANGE", w.key(":clients"), "0", "-1", "WITHSCORES"))
+	if w.Queue {
+		ready := w.do("ZRANGE", w.key(":available"), "0", "-1").([]any)
+		r.jobs, r.jobsReady = len(pairs(w.do("HGETALL", w.key(":jobs")))), len(ready)
+		for _, member := range ready {
+			id, _, _ := strings.Cut(member.(string), " ")
+			r.bad = r.bad || r.jobsUnique[id]
+			r.jobsUnique[id] = true
+		}
+		return r
+	}
+	r.free = w.do("LLEN", w.key(":available")).(int64)
+	return r
+}
+
+func pairs(reply any) map[string]string {
+	all, _ := reply.([]any)
+	m := make(map[string]string)
+	for i := 0; i+1 < len(all); i += 2 {
+		m[all[i].(string)] = all[i+1].(string)
+	}
+	return m
+}
+
+// whole says what the data lack to be whole.
+func (r reading) whole(queue bool) string {
+	switch {
+	case len(r.locked) != len(r.leases):
+		return fmt.Sprintf("%d records, %d leases", len(r.locked), len(r.leases))
+	case queue && (r.bad || r.jobs != r.jobsReady+len(r.locked) || r.jobs != len(r.jobsUnique)):
+		return fmt.Sprintf("%d jobs, %d ready, %d held, %d of them different", r.jobs, r.jobsReady, len(r.locked), len(r.jobsUnique))
+	case queue || !r.exists && r.unended() == 0: // the name has expired
+		return ""
+	case r.free != max(r.capacity-r.sum, 0):
+		return fmt.Sprintf("capacity %d, %d held, %d free", r.capacity, r.sum, r.free)
+	case r.held != strconv.FormatInt(r.sum, 10):
+		return fmt.Sprintf("%d held, the name says %s", r.sum, r.held)
+	}
+	for token, record := range r.locked {
+		if r.leases[token] != strconv.FormatInt(record.end, 10) {
+			return fmt.Sprintf("%s: lease until %s, record until %d", token, r.leases[token], record.end)
+		}
+	}
+	return ""
+}
+
+// unended is how many permits are protected by a lease.
+func (r reading) unended() (n int64) {
+	for _, record := range r.locked {
+		if record.end > r.now {
+			n += record.permits
+		}
+	}
+	return n
+}
+
+// after checks what a script has done.
+func (c *checks) after(step string, p *process) {
+	now := c.read()
+	c.last = now
+	broken := c.broken
+	if what := now.whole(c.w.Queue); what == "" {
+		c.broken = false
+	} else if !broken {
+		c.flaw("after %s of %d: %s", step, p.id, what)
+	}
+	for _, waiter := range now.queue {
+		c.places[waiter.token] = waiter.ticket
+	}
+	var fresh []string // tokens that were granted
+	for token, record := range now.locked {
+		h := hold{token, record.fence}
+		if known, ok := c.holds[h]; ok {
+			known.end = max(known.end, record.end)
+			continue
+		}
+		if broken || c.forgot { // it may be one whose record was made anew
+			c.holds[h] = &held{permits: int(record.permits), end: record.end}
+			c.fence = max(c.fence, record.fence)
+			continue
+		}
+		fresh = append(fresh, token)
+	}
+	slices.SortFunc(fresh, func(a, b string) int { return int(now.locked[a].fence - now.locked[b].fence) })
+	for _, token := range fresh {
+		c.granted(token, now)
+	}
+	if n := now.unended(); len(fresh) > 0 && !c.w.Queue && n > now.capacity {
+		c.flaw("after %s of %d: %d permits are held, of %d", step, p.id, n, now.capacity)
+	}
+}
+
+// granted checks a grant.
+func (c *checks) granted(token string, now reading) {
+	record := now.locked[token]
+	c.w.counts.Grants++
+	if record.fence <= c.fence {
+		c.flaw("fence %d after %d", record.fence, c.fence)
+	}
+	c.fence = max(c.fence, record.fence)
+	c.holds[hold{token, record.fence}] = &held{permits: int(record.permits), end: record.end}
+	if c.given[token] && !c.timeless[token] {
+		c.flaw("%s was given back, and holds again", token)
+	}
+	ticket, waited := c.places[token]
+	if !waited {
+		ticket = 1 << 62
+	}
+	for _, w := range now.queue {
+		till, err := strconv.ParseInt(now.clients[w.client], 10, 64)
+		if w.ticket < ticket && w.permits <= now.capacity && err == nil && till > now.now && !c.w.Queue {
+			c.flaw("%s was granted, though %s waits longer", token, w.token)
+		}
+	}
+}
+
+// lose notes that the server has lost some of what it had answered.
+func (c *checks) lose() {
+	c.losses++
+	c.forgot, c.broken = true, true // a replica may have kept what was broken
+	now := c.read()
+	c.last = now
+	for h, known := range c.holds {
+		record, ok := now.locked[h.token]
+		if !ok || record.fence != h.fence || record.end < known.end {
+			known.void = true
+		}
+	}
+	clear(c.given)
+}
+
+// evicted notes that a key is gone.
+func (c *checks) evicted(suffix string) {
+	c.broken = true
+	now := c.read()
+	switch suffix {
+	case ":released", ":calls", "":
+		c.forgot = true
+	case ":jobs":
+		c.lose()
+	case ":locked", ":leases":
+		if len(now.locked) == 0 && len(now.leases) == 0 || c.w.Queue {
+			c.lose() // both are gone
+		}
+		if suffix == ":leases" { // of those that were taken from c.holds before
+			c.forgot = true
+		}
+	}
+	c.last = now
+}
+
+// believes notes that a process has got a permit, and checks that there are not too
+// many who believe so.
+func (c *checks) believes(token string, fence int64, permits int, believe func() bool) *held {
+	known, ok := c.holds[hold{token, fence}]
+	if !ok {
+		known = &held{permits: permits, void: true} // granted before a loss, perhaps
+		c.holds[hold{token, fence}] = known
+		if c.losses == 0 && !c.forgot {
+			c.flaw("%s has fence %d, which was never granted", token, fence)
+		}
+	}
+	if known.believe != nil {
+		c.flaw("%s was delivered twice", token)
+	}
+	known.believe = believe
+	sum := 0
+	for _, h := range c.holds {
+		if h.believe != nil && !h.void && h.believe() {
+			sum += h.permits
+		}
+	}
+	if sum > c.w.Capacity {
+		c.flaw("%d permits are believed to be held, of %d", sum, c.w.Capacity)
+	}
+	return known
+}
+
+// gaveBack notes that a release was answered.
+func (c *checks) gaveBack(token string) {
+	if c.forgot {
+		return
+	}
+	c.given[token] = true
+	if record, ok := c.last.locked[token]; ok && record.end > c.last.now {
+		c.flaw("%s was given back, and holds still", token)
+	}
+}
+
+// atRest checks that nothing is left when nobody wants anything any more.
+func (c *checks) atRest() {
+	now := c.read()
+	if now.exists && (now.free != now.capacity && !c.w.Queue || len(now.queue) > 0 || len(now.locked) > 0) {
+		c.flaw("at rest: capacity %d, free %d, holders %v, waiters %v", now.capacity, now.free, slices.Collect(maps.Keys(now.locked)), now.queue)
+	}
+	if what := now.whole(c.w.Queue); what != "" {
+		c.flaw("at rest: %s", what)
+	}
+}
