@@ -33,10 +33,15 @@ type hubKey struct {
 var live = registry{hubs: make(map[hubKey]*hub), clocks: make(map[hubKey]*protocol.Clock)}
 
 // clock gives what is known of the clock of a key's server. Those of two keys may
-// lie on two servers of a cluster.
+// lie on two servers of a cluster; but mostly, and by the first guess, on one.
 func (r *registry) clock(key hubKey) *protocol.Clock {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.clockOf(key, r.clockOf(hubKey{client: key.client}, nil))
+}
+
+// clockOf finds a clock, or makes one that is like another. The caller holds mu.
+func (r *registry) clockOf(key hubKey, like *protocol.Clock) *protocol.Clock {
 	clock, ok := r.clocks[key]
 	if !ok {
 		for old := range r.clocks {
@@ -45,7 +50,7 @@ func (r *registry) clock(key hubKey) *protocol.Clock {
 			}
 			delete(r.clocks, old) // any: who needs it learns the time again
 		}
-		clock = new(protocol.Clock)
+		clock = &protocol.Clock{Like: like}
 		r.clocks[key] = clock
 	}
 	return clock

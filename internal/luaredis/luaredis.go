@@ -6,7 +6,6 @@ package luaredis
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	lua "github.com/yuin/gopher-lua"
@@ -20,7 +19,7 @@ type Server struct {
 	// need memory: but not once a script has written.
 	Full bool
 
-	data  map[string]*value
+	data  Data
 	now   time.Time // of the command or script that runs
 	state *lua.LState
 	dirty bool // the script that runs has written
@@ -29,7 +28,7 @@ type Server struct {
 
 // New makes an empty server.
 func New() *Server {
-	s := &Server{data: make(map[string]*value)}
+	s := &Server{data: make(Data)}
 	s.state = newState(s)
 	return s
 }
@@ -47,20 +46,31 @@ func (s *Server) Delete(key string) bool {
 	return ok
 }
 
-// Copy is a server with the same data: a replica.
-func (s *Server) Copy() *Server {
-	c := New()
+// Data is what a server had at some moment.
+type Data map[string]*value
+
+// Save copies the data, as a replica has them.
+func (s *Server) Save() Data {
+	saved := make(Data, len(s.data))
 	for key, v := range s.data {
-		c.data[key] = v.copy()
+		saved[key] = v.copy()
 	}
-	return c
+	return saved
+}
+
+// Load puts data in place of those that the server has: it fails over.
+func (s *Server) Load(saved Data) {
+	clear(s.data)
+	for key, v := range saved {
+		s.data[key] = v.copy()
+	}
 }
 
 // Keys are the names of the keys that have not expired, in no order.
 func (s *Server) Keys(now time.Time) []string {
 	s.now = now
 	var keys []string
-	for key := range maps.Keys(s.data) {
+	for key := range s.data {
 		if s.lookup(key) != nil {
 			keys = append(keys, key)
 		}

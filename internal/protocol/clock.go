@@ -32,12 +32,19 @@ func (r Reading) Deadline(end int64) time.Time {
 // Clock keeps the last Reading. Its zero value has none. It may be used by many
 // goroutines at once.
 type Clock struct {
+	// Like, if not nil, is a clock that probably shows the same: it is told all
+	// readings, and VoidAfter guesses by it as long as there are none.
+	Like *Clock
+
 	mu   sync.Mutex
 	last Reading
 }
 
 // Set takes a newer reading.
 func (c *Clock) Set(r Reading) {
+	if c.Like != nil {
+		c.Like.Set(r)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.Sent.After(c.last.Sent) {
@@ -53,9 +60,13 @@ func (c *Clock) Last() (Reading, bool) {
 }
 
 // VoidAfter is the server time (ms) at which a call that is sent now has been
-// under way for patience, by the last reading; 0 if there is none.
+// under way for patience, by the last reading; 0 if there is none. A wrong guess does no
+// harm: a call that is void for it is answered with the right time.
 func (c *Clock) VoidAfter(now time.Time, patience time.Duration) int64 {
 	last, ok := c.Last()
+	if !ok && c.Like != nil {
+		last, ok = c.Like.Last()
+	}
 	if !ok {
 		return 0
 	}

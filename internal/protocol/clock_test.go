@@ -113,3 +113,17 @@ func TestSteps_TheClockOfTheClientChangesNothing(t *testing.T) {
 		Now = old
 	}
 }
+
+func TestClockGuessesByOneThatIsLikeIt(t *testing.T) {
+	like := new(Clock)
+	clock, other := &Clock{Like: like}, &Clock{Like: like}
+	sent := time.Now()
+	assert.Zero(t, clock.VoidAfter(sent, time.Second))
+	other.Set(Reading{Sent: sent, Server: 5000})
+	assert.EqualValues(t, 6000, clock.VoidAfter(sent, time.Second))
+	_, known := clock.Last()
+	assert.False(t, known, "a guess is no reading")
+	clock.Set(Reading{Sent: sent, Server: 100_000})
+	assert.EqualValues(t, 101_000, clock.VoidAfter(sent, time.Second))
+	assert.EqualValues(t, 6000, other.VoidAfter(sent, time.Second))
+}

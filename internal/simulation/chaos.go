@@ -23,8 +23,7 @@ func (w *world) chaos() {
 			return
 		}
 		if r.IntN(2) == 0 {
-			w.replica.Close()
-			w.replica = w.server.Copy()
+			w.replica = w.server.Save()
 		}
 		if len(w.Faults) > 0 {
 			fault := w.Faults[r.IntN(len(w.Faults))]
@@ -65,8 +64,7 @@ func (w *world) fault(name string, r *rand.Rand) bool {
 		w.server.Flush()
 		w.checks.lose()
 	case "fail-over":
-		w.server.Close()
-		w.server = w.replica.Copy()
+		w.server.Load(w.replica)
 		w.checks.lose()
 		w.outage(short)
 	case "evict":

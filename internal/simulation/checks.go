@@ -82,14 +82,14 @@ func (c *checks) read() reading {
 	r.capacity, _ = strconv.ParseInt(name["capacity"], 10, 64)
 	r.held = name["held"]
 	for token, text := range pairs(w.do("HGETALL", w.key(":locked"))) {
-		fields := strings.Fields(text)
+		fields := append(strings.Fields(text), "", "", "")
 		var n [3]int64
 		for i := range n {
 			n[i], _ = strconv.ParseInt(fields[i], 10, 64)
 		}
 		r.locked[token] = record{n[0], n[1], n[2]}
 		r.sum += n[0]
-		if w.Queue && len(fields) > 4 {
+		if w.Queue && len(fields) > 4+3 {
 			r.bad = r.bad || r.jobsUnique[fields[4]]
 			r.jobsUnique[fields[4]] = true
 		}
@@ -97,7 +97,7 @@ func (c *checks) read() reading {
 	r.leases = pairs(w.do("ZRANGE", w.key(":leases"), "0", "-1", "WITHSCORES"))
 	queue := w.do("ZRANGE", w.key(":queue"), "0", "-1", "WITHSCORES").([]any)
 	for i := 0; i+1 < len(queue); i += 2 {
-		fields := strings.Fields(queue[i].(string))
+		fields := append(strings.Fields(queue[i].(string)), "", "", "", "")
 		ticket, _ := strconv.ParseFloat(queue[i+1].(string), 64)
 		n, _ := strconv.ParseInt(fields[1], 10, 64)
 		r.queue = append(r.queue, place{fields[0], fields[3], n, ticket})

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redsem/redsem/internal/protocol"
 	"github.com/redsem/redsem/redisadapter"
 )
 
@@ -182,47 +181,4 @@ func (c *client) BLPop(ctx context.Context, key string, timeout time.Duration) (
 	default:
 		return "", false, ctx.Err()
 	}
-}
-
-// stepNames tells the steps by the SHA of their scripts.
-func stepNames() map[string]string {
-	names := make(map[string]string)
-	for _, kind := range []protocol.Kind{protocol.Semaphore, protocol.Queue} {
-		r := &recorder{}
-		s := protocol.Steps{Kind: kind, Client: r, Keys: protocol.NewKeys(kind, "k")}
-		ctx := context.Background()
-		for step, send := range map[string]func(){
-			"acquire": func() { s.Acquire(ctx, protocol.Waiter{}, true, 0, false) },
-			"release": func() { s.Release(ctx, "", "") },
-			"renew":   func() { s.Renew(ctx, nil) },
-			"tend":    func() { s.Tend(ctx, protocol.Tending{}) },
-			"leave":   func() { s.Leave(ctx, nil) },
-			"status":  func() { s.Status(ctx, "") },
-			"reclaim": func() { s.Reclaim(ctx) },
-			"inspect": func() { s.Inspect(ctx, 1) },
-			"delete":  func() { s.Delete(ctx, protocol.Call{}) },
-			"resize":  func() { s.Resize(ctx, protocol.Call{}, 1, false) },
-			"signal":  func() { s.Signal(ctx, protocol.Call{}, 0, nil) },
-			"fetch":   func() { s.Fetch(ctx, "", 0) },
-		} {
-			r.last = nil
-			if kind == protocol.Queue && step == "resize" || kind == protocol.Semaphore && (step == "signal" || step == "fetch") {
-				continue
-			}
-			send()
-			names[r.last.SHA()] = step
-		}
-	}
-	return names
-}
-
-// recorder notes the script that it is asked to run.
-type recorder struct {
-	redisadapter.Redis
-	last *redisadapter.Script
-}
-
-func (r *recorder) Eval(_ context.Context, script *redisadapter.Script, _, _ []string) (any, error) {
-	r.last = script
-	return nil, errRefused
 }

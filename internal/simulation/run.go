@@ -52,7 +52,13 @@ func Run(plan Plan) Result {
 	select {
 	case <-done:
 	case <-time.After(longestRun):
-		w.locked(func() { w.checks.flaw("a worker does not end") })
+		w.locked(func() {
+			w.checks.flaw("a worker does not end")
+			for _, p := range w.processes {
+				p.die()
+			}
+		})
+		<-done
 	}
 	chaos.Wait()
 	w.rest()
@@ -95,7 +101,6 @@ func (w *world) result() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.server.Close()
-	w.replica.Close()
 	w.counts.Virtual = time.Since(w.start)
 	return Result{Plan: w.Plan, Counts: w.counts, Digest: w.digest, Flaws: w.checks.flaws, Events: w.events}
 }

@@ -88,7 +88,7 @@ func TestSchedulesInSeveralProcesses(t *testing.T) {
 				t.Parallel()
 				cmd := exec.Command(exe, "-test.run", "TestSchedulesKeepEveryPromise", "-test.v", "-test.timeout", "0",
 					"-schedules", fmt.Sprint(to-from), "-seed", fmt.Sprint(*firstSeed+uint64(from)))
-				cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+				cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
 				out, err := cmd.CombinedOutput()
 				require.NoError(t, err, "%s", out)
 				t.Logf("%s", out)

@@ -32,10 +32,10 @@ type world struct {
 
 	mu        sync.Mutex
 	server    *luaredis.Server
-	replica   *luaredis.Server // how the server was at the last moment that a fail-over keeps
-	down      bool             // nobody answers
-	blocked   []*pop           // in the order in which they came
-	calm      bool             // no more faults
+	replica   luaredis.Data // what the server had at the last moment that a fail-over keeps
+	down      bool          // nobody answers
+	blocked   []*pop        // in the order in which they came
+	calm      bool          // no more faults
 	processes []*process
 	draws     map[uint64]uint64 // how often a fate was asked for, by what it is for
 	checks    checks
@@ -81,7 +81,6 @@ func newWorld(plan Plan) *world {
 		draws:  make(map[uint64]uint64),
 		counts: Counts{Faults: make(map[string]int)},
 	}
-	w.replica = w.server.Copy()
 	w.skew = time.Duration(w.rng("skew", 0).Int64N(int64(100*time.Hour))) - 50*time.Hour
 	w.checks.init(w)
 	return w

@@ -129,12 +129,13 @@ local function mend()
   local missing = (held or capacity - redis.call('LLEN', AVAILABLE)) - sum
   local share = math.max(missing - orphans + 1, 1)
   local lost = not held or missing > 0
-  for token, ends in pairs(leases) do
-    if lost then
+  for i = 1, #scores, 2 do
+    local token, ends = scores[i], leases[scores[i]]
+    if ends and lost then
       sum = sum + share
       outlive(ends)
       hold(token, share, ends, next_number(), '?')
-    else
+    elseif ends then
       redis.call('ZREM', LEASES, token)
     end
   end
