@@ -68,7 +68,7 @@ type waiter struct {
 	place   *list.Element // in hub.line, or nil; guarded by hub.mu
 	missing bool          // Redis knows nothing of it: queue it again; guarded by hub.mu
 	gone    bool          // abandoned; guarded by hub.mu
-	again   time.Time     // until then an acquire that was not answered may still come to Redis
+	again   time.Time     // until then a step that would queue it, and was not answered, may still come
 }
 
 // delivery is what a waiter waits for: a grant, or an error that ends the wait.

@@ -29,6 +29,7 @@ type leaver struct {
 	heard bool          // sent is closed; guarded by hub.mu
 }
 
+// newLeaver makes one of a waiter. The caller holds mu.
 func newLeaver(w *waiter) *leaver {
 	now := protocol.Now()
 	return &leaver{Waiter: w.Waiter, due: now, until: now.Add(leavePatience), again: w.again, sent: make(chan struct{})}
@@ -38,9 +39,9 @@ func newLeaver(w *waiter) *leaver {
 // is given up, and a permit that was granted meanwhile goes to the next. It
 // waits a moment for Redis to confirm, and leaves the rest to the hub.
 func (h *hub) abandon(w *waiter) {
+	h.mu.Lock()
 	l := newLeaver(w)
 	l.due = l.due.Add(tendBeat) // sendLeaves comes first
-	h.mu.Lock()
 	h.remove(w)
 	w.gone = true
 	h.leaving = append(h.leaving, l)

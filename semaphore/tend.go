@@ -141,7 +141,7 @@ func (h *hub) tendOnce() error {
 	defer cancel()
 	answer, err := r.steps.Tend(ctx, r.Tending)
 	if err != nil {
-		h.tendFailed(err)
+		h.tendFailed(r, err)
 		return err
 	}
 	h.left(r.leavers)
@@ -221,8 +221,13 @@ func (h *hub) lookFor() func(*waiter) bool {
 
 // tendFailed notes why. What the server will refuse next time too ends all
 // waits.
-func (h *hub) tendFailed(err error) {
+func (h *hub) tendFailed(r round, err error) {
 	h.mu.Lock()
+	if ambiguous(err) { // those who leave, leave once more when it can't come any more
+		for _, w := range r.requeuing {
+			w.again = protocol.Now().Add(r.timeout + time.Second)
+		}
+	}
 	first := h.trouble == nil
 	h.trouble = err
 	h.giveUp(err)

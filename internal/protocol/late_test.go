@@ -134,3 +134,49 @@ func TestLate_ACopyThatComesWhenTheLeaseHasEndedIsVoid(t *testing.T) {
 	assert.Equal(t, Void, a.Outcome)
 	assert.Nil(t, f.dump().Locked)
 }
+
+// Two tends want the same waiter to be queued again; the one that was sent first comes
+// when the waiter has had its turn, or has gone.
+func TestTendThatComesLateQueuesNobodyWhoHasHadHisTurn(t *testing.T) {
+	for name, turn := range map[string]func(*fixture, Waiter){
+		"given back": func(f *fixture, w Waiter) { f.release(w.Token, "r") },
+		"given back the long way": func(f *fixture, w Waiter) {
+			f.goLong()
+			f.release(w.Token, "r")
+		},
+		"left": func(f *fixture, w Waiter) { f.leave(w) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, 1)
+			f.at(1_000_000_000)
+			w := waiter("w", 1)
+			again := Tending{
+				Waiting: true, VoidAfter: 1_000_002_500,
+				Requeue: []Queueing{{Waiter: w, Ticket: 1}},
+			}
+			f.tend(again)
+			require.Contains(t, f.dump().Locked, "w")
+			turn(f, w)
+			f.tend(again)
+			s := f.dump()
+			require.Empty(t, s.Queue)
+			require.Empty(t, s.Locked)
+		})
+	}
+}
+
+// The lease of a grant has ended before it was used: that is no turn.
+func TestTendQueuesAgainWhoseGrantCameToNothing(t *testing.T) {
+	f := newFixture(t, 1)
+	f.at(1_000_000_000)
+	again := Tending{
+		Waiting: true, VoidAfter: 1_000_002_500,
+		Requeue: []Queueing{{Waiter: waiter("w", 1), Ticket: 1}},
+	}
+	f.tend(again)
+	f.endLease("w")
+	f.status("")
+	require.Empty(t, f.dump().Locked)
+	f.tend(again)
+	require.Contains(t, f.dump().Locked, "w")
+}

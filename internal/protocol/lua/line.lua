@@ -17,6 +17,14 @@ local function whole(text, most)
   return n and n >= 0 and n <= (most or 2 ^ 53) and n % 1 == 0 and n or nil
 end
 
+-- insist lets the step go on though the server's memory is full: Redis refuses a script
+-- for that only before its first write. This one changes nothing. It is for steps
+-- that keep what somebody has, a lease or a place, and so hardly need memory: those who
+-- have it would lose it for want of an extension.
+local function insist()
+  redis.call('ZREM', LEASES, '')
+end
+
 -- outlive makes the keys live twice as long as a lease that ends then.
 local function outlive(ends)
   if 2 * (ends - now) > (ttl or 0) then
@@ -51,6 +59,14 @@ end
 local function ended(token)
   if now <= late then
     note(token, late)
+  end
+end
+
+-- gone notes that a token was given back, or that its waiter has left: it is not to be
+-- queued again, while a tend that wants that may come.
+local function gone(token)
+  if now <= late then
+    note('-' .. token, late)
   end
 end
 

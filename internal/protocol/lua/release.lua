@@ -38,6 +38,7 @@ end
 --@include work
 begin()
 drop(token, ARGV[6])
+gone(token)
 serve()
 local grants = settle()
 remember()

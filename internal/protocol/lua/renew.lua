@@ -8,6 +8,7 @@
 --@include work
 local ends = {}
 if exists() then
+  insist()
   begin()
   for i = 4, #ARGV, 2 do
     ends[#ends + 1] = renew(ARGV[i], tonumber(ARGV[i + 1]))

@@ -51,6 +51,7 @@ end
 local function leave(token, member)
   redis.call('ZREM', QUEUE, member)
   ended(token)
+  gone(token)
   drop(token, '0')
 end
 

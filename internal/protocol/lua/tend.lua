@@ -25,6 +25,9 @@ if not (waiting or exists()) then
   end
   return {now, 0, '', 0, 0, 0, ends, found}
 end
+if waiting or renewals > 0 then
+  insist()
+end
 begin()
 if waiting then
   mark()
@@ -40,8 +43,13 @@ for _ = 1, leavers do
   leave(ARGV[at], ARGV[at + 1])
   at = at + 2
 end
+if requeued > 0 and void > late then -- an earlier tend that wants the same may come after this
+  late = void
+  outlive(late)
+  redis.call('HSET', NAME, 'late', late)
+end
 for _ = 1, requeued do
-  if (void == 0 or now <= void) and redis.call('HEXISTS', LOCKED, ARGV[at]) == 0 then
+  if (void == 0 or now <= void) and redis.call('HEXISTS', LOCKED, ARGV[at]) == 0 and not taken('-' .. ARGV[at]) then
     join(ARGV[at + 1], tonumber(ARGV[at + 2]))
   end
   at = at + 3

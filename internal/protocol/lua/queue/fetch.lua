@@ -10,6 +10,7 @@
 if not exists() then
   return {now, 0, '', 0, '', 0, 0}
 end
+insist()
 begin()
 local ends, content, deliveries, id = fetch(ARGV[4], tonumber(ARGV[5]), ARGV[6])
 serve()

@@ -11,6 +11,7 @@ if plain and n == 1 and held <= capacity and redis.call('ZCARD', QUEUE) == 0 the
   end
   if now <= late then
     note(token, late)
+    note('-' .. token, late) -- see gone
   end
   remember()
   return {now, 0, '', 1, capacity - held + 1}
