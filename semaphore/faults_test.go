@@ -73,8 +73,10 @@ func TestRestartWithDataKeepsLeasesAndOrder(t *testing.T) {
 	require.True(t, held, "the holder keeps its lease")
 	awaitQueue(t, conn, "key", 10)
 	require.Empty(t, waiters.served)
+	start := time.Now()
 	require.NoError(t, s.Unlock(token))
 	waiters.requireInOrder(t)
+	measured(t, time.Since(start), "at once, until ten waiters are served in order after a restart")
 }
 
 func TestFlushQueuesWaitersAgainInTheirOrder(t *testing.T) {
@@ -89,9 +91,12 @@ func TestFlushQueuesWaitersAgainInTheirOrder(t *testing.T) {
 
 	_, err = conn.Do("FLUSHALL")
 	require.NoError(t, err)
+	start := time.Now()
 	waiters.requireInOrder(t)
+	measured(t, time.Since(start), "about a second until ten waiters are served in order")
 	select {
 	case <-holder.Done():
+		measured(t, time.Since(start), "1.7s, a third of Expiration, until the holder knows")
 		require.ErrorIs(t, context.Cause(holder.Context()), semaphore.ErrLost, "the holder learns of the loss")
 	case <-time.After(patience):
 		t.Fatal("the holder does not learn of the loss")
@@ -103,6 +108,7 @@ func TestScriptFlushIsTransparent(t *testing.T) {
 	conn := own.Dial(t)
 	s, err := semaphore.New("key", adapter(t, own.Addr), nil)
 	require.NoError(t, err)
+	start := time.Now()
 	for range 3 {
 		_, err = conn.Do("SCRIPT", "FLUSH")
 		require.NoError(t, err)
@@ -115,6 +121,7 @@ func TestScriptFlushIsTransparent(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, s.Unlock(token))
 	}
+	measured(t, time.Since(start), "one round trip more for each of nine calls")
 }
 
 func TestConnectionsThatAreCutLoseAndDoubleNothing(t *testing.T) {

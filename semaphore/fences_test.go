@@ -2,8 +2,6 @@ package semaphore_test
 
 import (
 	"context"
-	"net"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redsem/redsem/internal/redistest"
+	"github.com/redsem/redsem/redisadapter"
 	"github.com/redsem/redsem/redisadapter/redigoadapter"
 	"github.com/redsem/redsem/semaphore"
 )
@@ -68,37 +67,32 @@ func TestBeyond4_FencesIncreaseAcrossExpiryFlushAndDelete(t *testing.T) {
 	f.next("an eviction")
 }
 
+// movable is a client of the server at an address that may change, as behind a sentinel.
+func movable(t *testing.T, addr *atomic.Pointer[string]) redisadapter.Redis {
+	pool := &redis.Pool{MaxIdle: 8, Dial: func() (redis.Conn, error) {
+		return redis.Dial("tcp", *addr.Load(), redis.DialConnectTimeout(time.Second))
+	}}
+	t.Cleanup(func() { pool.Close() })
+	return redigoadapter.New(pool)
+}
+
 // A replica becomes the primary that lacks the last writes: whoever holds a permit by
 // those learns that it is lost, who waits is served, and no fence comes twice.
 func TestBeyond4_FencesIncreaseAcrossAFailOverThatLosesWrites(t *testing.T) {
 	verifyNoLeak(t)
 	primary := redistest.Start(t)
-	host, port, err := net.SplitHostPort(primary.Addr)
-	require.NoError(t, err)
-	replica := redistest.Start(t, "--replicaof", host+" "+port)
-	conn := replica.Dial(t)
+	replica := primary.Replica(t)
 	var addr atomic.Pointer[string]
+	client := movable(t, &addr)
 	addr.Store(&primary.Addr)
-	pool := &redis.Pool{MaxIdle: 8, Dial: func() (redis.Conn, error) {
-		return redis.Dial("tcp", *addr.Load(), redis.DialConnectTimeout(time.Second))
-	}}
-	defer pool.Close()
-	client := redigoadapter.New(pool)
 	s, err := semaphore.New("s", client, nil, semaphore.Settings{Expiration: 3 * time.Second, AutoRenew: true})
 	require.NoError(t, err)
 	q, err := semaphore.NewQueue("q", client, nil, semaphore.QueueSettings{Visibility: 3 * time.Second})
 	require.NoError(t, err)
 	f := &fences{t: t, s: s, q: q}
 	f.next("nothing")
-	await(t, func() bool {
-		info, err := redis.String(conn.Do("INFO", "replication"))
-		require.NoError(t, err)
-		there, err := redis.Int(conn.Do("EXISTS", "semaphore:{s}", "semaphore:{q}"))
-		require.NoError(t, err)
-		return strings.Contains(info, "master_link_status:up") && there == 2
-	})
-	_, err = conn.Do("REPLICAOF", "NO", "ONE")
-	require.NoError(t, err)
+	primary.AwaitReplica(t, replica)
+	replica.Promote(t)
 
 	f.next("what the replica does not know")
 	held, err := s.Acquire(context.Background())
@@ -109,12 +103,15 @@ func TestBeyond4_FencesIncreaseAcrossAFailOverThatLosesWrites(t *testing.T) {
 	awaitQueue(t, primary.Dial(t), "s", 1)
 	primary.Kill()
 	addr.Store(&replica.Addr)
+	start := time.Now()
 
 	permit := <-next
+	measured(t, time.Since(start), "about a second until the next is served by the new primary")
 	require.Greater(t, permit.Fence(), held.Fence())
 	f.last[0] = permit.Fence()
 	select {
 	case <-held.Done():
+		measured(t, time.Since(start), "1s, a third of Expiration, until the holder knows")
 		require.ErrorIs(t, context.Cause(held.Context()), semaphore.ErrLost)
 	case <-time.After(patience):
 		t.Fatal("the loss is not noticed")

@@ -45,7 +45,12 @@ func tokenOf(entry string) string {
 // key.
 func requireAllFree(t *testing.T, s *semaphore.Semaphore) {
 	t.Helper()
-	conn := server.Dial(t)
+	requireAllFreeOn(t, server.Dial(t), s)
+}
+
+// requireAllFreeOn is requireAllFree for a semaphore on a server of the test's own.
+func requireAllFreeOn(t *testing.T, conn redis.Conn, s *semaphore.Semaphore) {
+	t.Helper()
 	capacity := s.Settings().MaxParallelResources
 	await(t, func() bool {
 		free, err := s.GetNumAvailableResources()
@@ -90,4 +95,27 @@ func wants(t *testing.T, s *semaphore.Semaphore, n int) <-chan *semaphore.Permit
 		got <- permit
 	}()
 	return got
+}
+
+// soon waits for what should come soon.
+func soon[T any](t *testing.T, events <-chan T) T {
+	t.Helper()
+	select {
+	case event := <-events:
+		return event
+	case <-time.After(patience):
+		t.Fatal("it does not come")
+		panic("unreachable")
+	}
+}
+
+// longest is what a test allows for where less is promised: the machine may be busy.
+const longest = 10 * time.Second
+
+// measured logs what a test has found of a bound that is promised, and checks that it is
+// not far above that.
+func measured(t *testing.T, figure time.Duration, promised string) {
+	t.Helper()
+	t.Logf("measured: %v (promised: %s)", figure.Round(100*time.Microsecond), promised)
+	require.Less(t, figure, longest)
 }

@@ -46,6 +46,8 @@ func stepOf(s *redisadapter.Script) string {
 		"delete":  "redis.call('UNLINK', key)",
 		"signal":  "for i = 8, #ARGV",
 		"fetch":   "tonumber(ARGV[5]), ARGV[6])",
+		"inspect": "local holders, waiters =",
+		"reclaim": "local reclaimed = begin()",
 	} {
 		if strings.Contains(s.Source(), line) {
 			return step

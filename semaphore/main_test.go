@@ -35,6 +35,9 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	for end := time.Now().Add(patience); semaphore.LiveHubs() > 0 && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond) // leaves are sent once more
+	}
 	server.Close()
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -55,6 +58,11 @@ func adapter(t *testing.T, addr string) redisadapter.Redis {
 	if addr != server.Addr {
 		return redigoadapter.New(redistest.Pool(t, addr, 0))
 	}
+	return userAdapter(t, addr)
+}
+
+// userAdapter is adapter with the rights of docs/security.md.
+func userAdapter(t *testing.T, addr string) redisadapter.Redis {
 	pool := redistest.UserPool(addr)
 	t.Cleanup(func() { pool.Close() })
 	return redigoadapter.New(pool)

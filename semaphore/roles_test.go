@@ -46,6 +46,7 @@ var roles = map[string]func(part, *actor) error{
 	"cycle": playCycle,
 	"hold":  playHold,
 	"wait":  playWait,
+	"watch": playWatch,
 	"try":   playTry,
 
 	"consume": playConsume,
@@ -136,6 +137,23 @@ func playHold(_ part, a *actor) error {
 	}
 	_, err = permit.Release(context.Background())
 	return err
+}
+
+// playWatch acquires a permit, says so, and answers each order: "ask" with whether it
+// believes that it holds, "await" when it knows that it does not.
+func playWatch(_ part, a *actor) error {
+	permit, err := a.semaphore.Acquire(context.Background())
+	if err != nil {
+		return err
+	}
+	a.say("held %s", permit.Token())
+	for a.orders.Scan() {
+		if a.orders.Text() == "await" {
+			<-permit.Done()
+		}
+		a.say("%v", permit.Context().Err() == nil && time.Now().Before(permit.Deadline()))
+	}
+	return nil
 }
 
 // playTry answers "try" with the outcome of TryLock, "unlock TOKEN" with that of

@@ -11,16 +11,18 @@ import (
 
 // link is a client's connection and the one to the server that belongs to it.
 // Four goroutines serve it: in each direction one reads and one writes, with
-// a queue between them that holds what is on its way. close ends all of them.
+// a queue between them that holds what is on its way. close ends all of them;
+// halfOpen all but the one that reads what the client writes, which drops it.
 type link struct {
 	proxy  *Proxy
 	client net.Conn
-	doomed atomic.Pointer[trap] // cuts the link at the server's next byte
+	doomed atomic.Pointer[trap] // ends the link at the server's next byte
 
 	mu     sync.Mutex
 	server net.Conn      // nil until connected; guarded by mu
+	dead   bool          // nothing passes any more; guarded by mu
 	closed bool          // guarded by mu
-	done   chan struct{} // closed with the link
+	done   chan struct{} // closed when dead
 }
 
 func newLink(p *Proxy, client net.Conn) *link {
@@ -56,20 +58,60 @@ func (l *link) connected(server net.Conn) bool {
 		return false
 	}
 	l.server = server
+	if l.dead {
+		server.Close()
+	}
 	return true
 }
 
+// close ends the link to both sides.
 func (l *link) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	l.kill()
+	if !l.closed {
+		l.closed = true
+		l.client.Close()
+	}
+}
+
+// fail is close for a link that is not half-open: the client of such a one is told
+// nothing.
+func (l *link) fail() {
+	l.mu.Lock()
+	dead := l.dead
+	l.mu.Unlock()
+	if !dead {
+		l.close()
+	}
+}
+
+// halfOpen ends the link to the server, and tells the client nothing.
+func (l *link) halfOpen() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kill()
+}
+
+// kill lets nothing pass any more. The caller holds mu.
+func (l *link) kill() {
+	if l.dead {
 		return
 	}
-	l.closed = true
+	l.dead = true
 	close(l.done)
-	l.client.Close()
 	if l.server != nil {
 		l.server.Close()
+	}
+}
+
+// isDead says that nothing passes any more.
+func (l *link) isDead() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -80,7 +122,7 @@ func (l *link) read(from net.Conn, on *queue, springs func([]byte) bool) {
 	for {
 		n, err := from.Read(buffer)
 		due := time.Now().Add(time.Duration(l.proxy.delay.Load()))
-		if n > 0 {
+		if n > 0 && !l.isDead() {
 			if springs != nil && springs(buffer[:n]) {
 				return
 			}
@@ -105,19 +147,41 @@ func (l *link) write(to net.Conn, from *queue, springs func([]byte) bool) {
 			to.(*net.TCPConn).CloseWrite()
 			return
 		}
-		if p.end != nil || springs != nil && springs(p.data) {
-			l.close()
+		if p.end != nil {
+			l.fail()
 			return
 		}
-		if _, err := to.Write(p.data); err != nil {
-			l.close()
+		if springs != nil && springs(p.data) {
+			return
+		}
+		if err := l.deliver(to, p.data); err != nil {
+			l.fail()
 			return
 		}
 	}
 }
 
-// await waits until a parcel is due and the proxy lets it pass. It is false if the
-// link was closed before.
+// deliver writes to a side, in small pieces if the proxy drips.
+func (l *link) deliver(to net.Conn, data []byte) error {
+	for len(data) > 0 {
+		piece := data
+		if drip := l.proxy.drip.Load(); drip != nil {
+			piece = data[:min(drip.bytes, len(data))]
+			if !l.await(time.Now().Add(drip.every)) {
+				return net.ErrClosed
+			}
+		}
+		n, err := to.Write(piece)
+		if err != nil {
+			return err
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
+// await waits until a parcel is due and the proxy lets it pass. It is false if
+// nothing passes any more.
 func (l *link) await(due time.Time) bool {
 	if wait := time.Until(due); wait > 0 {
 		timer := time.NewTimer(wait)
@@ -152,8 +216,7 @@ func (l *link) springRequest(request []byte) bool {
 		return false
 	}
 	if t.beforeRequest {
-		l.close()
-		close(t.sprung)
+		t.spring(l)
 		return true
 	}
 	l.doomed.Store(t) // before the request can be answered
@@ -167,7 +230,6 @@ func (l *link) springReply([]byte) bool {
 	if t == nil {
 		return false
 	}
-	l.close()
-	close(t.sprung)
+	t.spring(l)
 	return true
 }

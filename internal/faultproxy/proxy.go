@@ -1,6 +1,6 @@
 // Package faultproxy puts the faults of a network between a client and a server:
-// cut connections, refused ones, silence, lost replies, delay. It knows nothing
-// of what is said on the connections; it passes bytes.
+// cut connections, refused ones, half-open ones, silence, lost replies, delay, bytes
+// that trickle. It knows nothing of what is said on the connections; it passes bytes.
 package faultproxy
 
 import (
@@ -36,7 +36,8 @@ const (
 type Proxy struct {
 	addr   string
 	server string
-	delay  atomic.Int64 // time.Duration, one way
+	delay  atomic.Int64         // time.Duration, one way
+	drip   atomic.Pointer[drip] // nil: bytes do not trickle
 	ended  sync.WaitGroup
 
 	mu       sync.Mutex
@@ -139,6 +140,18 @@ func (p *Proxy) cut() {
 	}
 }
 
+// HalfOpen ends all present connections to the server, and tells the clients nothing,
+// as when a host has vanished behind a router: theirs stay open and silent, and what
+// they write goes nowhere. They end when the client closes them, or with Cut or
+// Close. New connections work.
+func (p *Proxy) HalfOpen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.halfOpen()
+	}
+}
+
 // Refuse, with true, cuts all connections and refuses new ones, as a host does on
 // which no server runs; with false, it takes connections again, at the same
 // address.
@@ -194,6 +207,22 @@ func (p *Proxy) gate() <-chan struct{} {
 // direction. It is latency: any number of bytes can be on their way at a time,
 // and they keep their order.
 func (p *Proxy) SetDelay(delay time.Duration) { p.delay.Store(int64(delay)) }
+
+// drip is how bytes trickle.
+type drip struct {
+	bytes int
+	every time.Duration
+}
+
+// Drip makes bytes trickle, those too that are on their way: so many at a time, every
+// so often, on each connection and in each direction. 0 bytes: no more.
+func (p *Proxy) Drip(bytes int, every time.Duration) {
+	if bytes <= 0 {
+		p.drip.Store(nil)
+		return
+	}
+	p.drip.Store(&drip{bytes, every})
+}
 
 // Close cuts all connections and ends the proxy; when it returns, all of its
 // goroutines have ended.

@@ -35,13 +35,14 @@ type echo struct {
 	addr    string
 	lines   chan string // what it has received
 	release chan struct{}
+	ended   chan struct{} // one for each connection that has ended
 }
 
 func startEcho(t *testing.T) *echo {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	e := &echo{addr: listener.Addr().String(), lines: make(chan string, 10_000), release: make(chan struct{}, 1)}
+	e := &echo{addr: listener.Addr().String(), lines: make(chan string, 10_000), release: make(chan struct{}, 1), ended: make(chan struct{}, 10_000)}
 	var ended sync.WaitGroup
 	ended.Go(func() { // ends with listener
 		for {
@@ -60,6 +61,7 @@ func startEcho(t *testing.T) *echo {
 }
 
 func (e *echo) serve(conn net.Conn) {
+	defer func() { e.ended <- struct{}{} }()
 	defer conn.Close()
 	for scanner := bufio.NewScanner(conn); scanner.Scan(); {
 		e.lines <- scanner.Text()

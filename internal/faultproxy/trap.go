@@ -2,11 +2,22 @@ package faultproxy
 
 import "bytes"
 
-// trap waits for a request, to cut its connection.
+// trap waits for a request, to end its connection.
 type trap struct {
 	text          []byte
 	beforeRequest bool          // rather than before the reply
-	sprung        chan struct{} // closed when the connection has been cut
+	silent        bool          // the client is not told
+	sprung        chan struct{} // closed when the connection has ended
+}
+
+// spring ends a link.
+func (t *trap) spring(l *link) {
+	if t.silent {
+		l.halfOpen()
+	} else {
+		l.close()
+	}
+	close(t.sprung)
 }
 
 // CutReply lets the next request pass that contains text (any request, if text is
@@ -17,15 +28,31 @@ type trap struct {
 //
 // The text must arrive in one piece with the request, and the client must
 // not send its next request before it has the answer to the last.
-func (p *Proxy) CutReply(text string) <-chan struct{} { return p.set(text, false) }
+func (p *Proxy) CutReply(text string) <-chan struct{} {
+	return p.set(&trap{text: []byte(text)})
+}
 
 // CutRequest cuts the connection of the next request that contains text (any
 // request, if text is empty) before the server has seen any of it. The channel
 // is closed when it has happened.
-func (p *Proxy) CutRequest(text string) <-chan struct{} { return p.set(text, true) }
+func (p *Proxy) CutRequest(text string) <-chan struct{} {
+	return p.set(&trap{text: []byte(text), beforeRequest: true})
+}
 
-func (p *Proxy) set(text string, beforeRequest bool) <-chan struct{} {
-	t := &trap{text: []byte(text), beforeRequest: beforeRequest, sprung: make(chan struct{})}
+// SilenceReply is CutReply, but that the connection is half-open then, as after
+// HalfOpen: the client waits for its answer.
+func (p *Proxy) SilenceReply(text string) <-chan struct{} {
+	return p.set(&trap{text: []byte(text), silent: true})
+}
+
+// SilenceRequest is CutRequest, but that the connection is half-open then, as after
+// HalfOpen: the client waits for an answer that nobody was asked for.
+func (p *Proxy) SilenceRequest(text string) <-chan struct{} {
+	return p.set(&trap{text: []byte(text), beforeRequest: true, silent: true})
+}
+
+func (p *Proxy) set(t *trap) <-chan struct{} {
+	t.sprung = make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.traps = append(p.traps, t)

@@ -114,7 +114,7 @@ func (s *Server) run() error {
 	return errors.New("redistest: redis-server does not answer")
 }
 
-// Kill ends the process with SIGKILL and waits until it is gone.
+// Kill ends the process with SIGKILL, paused or not, and waits until it is gone.
 func (s *Server) Kill() {
 	s.cmd.Process.Kill()
 	<-s.done

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -24,6 +25,9 @@ const (
 	// blockingIdle is how long a connection for blocking pops is kept open
 	// for the next one.
 	blockingIdle = 500 * time.Millisecond
+
+	// testTimeout is how long a connection has to answer that may be dead.
+	testTimeout = 500 * time.Millisecond
 
 	// evalTimeout bounds an Eval whose context has no deadline.
 	evalTimeout = 30 * time.Second
@@ -41,6 +45,8 @@ const (
 type Adapter struct {
 	pool  *redis.Pool
 	freed chan struct{} // tells one call that waits for the pool that a connection was given back
+
+	testing atomic.Bool // testIdle is at work
 
 	mu   sync.Mutex
 	idle []*blockingConn // for the next pop; guarded by mu
@@ -85,12 +91,42 @@ func (a *Adapter) Eval(ctx context.Context, script *redisadapter.Script, keys, a
 		line[0] = script.Source()
 		reply, err = do(ctx, conn, "EVAL", line)
 	}
-	broken := conn.Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+	broken, silent := conn.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded)
 	a.giveBack(conn)
-	if broken {
+	switch {
+	case broken && silent:
+		a.testIdle()
+	case broken:
 		a.weedOut(ctx)
 	}
 	return reply, err
+}
+
+// testIdle closes connections of the pool that are dead without anybody having been
+// told, as when a router has forgotten them: each that is idle may be as dead as the
+// one that was silent, and would cost another call its time. They are tested at once, and
+// aside: meanwhile calls dial anew.
+func (a *Adapter) testIdle() {
+	if a.testing.Swap(true) {
+		return
+	}
+	go func() { // ends after testTimeout, unless somebody else dials in between
+		defer a.testing.Store(false)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+		defer cancel()
+		var tests sync.WaitGroup
+		for range a.pool.IdleCount() {
+			conn, err := a.pool.GetContext(ctx)
+			if err != nil {
+				break
+			}
+			tests.Go(func() {
+				do(ctx, conn, "PING", nil) // one that is not answered breaks the connection
+				a.giveBack(conn)
+			})
+		}
+		tests.Wait()
+	}()
 }
 
 // weedOut closes dead connections of the pool: after a restart of the server each

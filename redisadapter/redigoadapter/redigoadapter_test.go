@@ -222,5 +222,23 @@ func TestEvalIsNotRepeatedAfterItsDeadline(t *testing.T) {
 	defer cancel()
 	_, err := redigoadapter.New(pool).Eval(ctx, one, nil, nil)
 	requireUnknown(t, err)
-	require.Equal(t, 2, pool.IdleCount(), "the others may be good")
+	proxy.Stall(false)
+	require.Eventually(t, func() bool { return pool.IdleCount() == 2 }, patience, time.Millisecond, "the others are good")
+}
+
+func TestConnectionsThatDiedInSilenceFailOneEval(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := faultproxy.Start(t, server.Addr)
+	pool := redistest.Pool(t, proxy.Addr(), 0)
+	client := redigoadapter.New(pool)
+	idleConnections(t, pool, 20)
+	proxy.HalfOpen()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := client.Eval(ctx, one, nil, nil)
+	requireUnknown(t, err)
+	require.Eventually(t, func() bool { return pool.IdleCount() == 0 }, patience, time.Millisecond)
+	_, err = client.Eval(t.Context(), one, nil, nil) // has no deadline: would hang
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return pool.ActiveCount() == 1 }, patience, time.Millisecond)
 }
