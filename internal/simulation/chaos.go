@@ -87,7 +87,7 @@ func (w *world) outage(d time.Duration) {
 	}
 	w.down = true
 	w.cut(nil)
-	time.AfterFunc(d, func() { w.locked(func() { w.down = false }) })
+	time.AfterFunc(d, func() { w.locked(func() { w.down = w.runaway }) })
 }
 
 func (w *world) locked(do func()) {
@@ -101,7 +101,7 @@ func (w *world) settle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.happened("CALM")
-	w.calm, w.down, w.server.Full = true, false, false
+	w.calm, w.down, w.server.Full = true, w.runaway, false
 	for _, p := range w.processes {
 		p.paused, p.away = time.Time{}, time.Time{}
 	}

@@ -34,6 +34,7 @@ type world struct {
 	server    *luaredis.Server
 	replica   luaredis.Data // what the server had at the last moment that a fail-over keeps
 	down      bool          // nobody answers
+	runaway   bool          // … nor ever will
 	blocked   []*pop        // in the order in which they came
 	calm      bool          // no more faults
 	processes []*process
@@ -71,6 +72,9 @@ func (c Counts) String() string {
 	return fmt.Sprintf("%d scripts, %d grants, %d replies lost, %d requests late, faults %v; %v of virtual time, longest wait %v",
 		c.Scripts, c.Grants, c.Lost, c.Late, c.Faults, c.Virtual.Round(time.Second), c.LongestWait.Round(time.Millisecond))
 }
+
+// mostScripts is more than any run needs that comes to an end.
+const mostScripts = 20_000
 
 func newWorld(plan Plan) *world {
 	w := &world{
@@ -130,7 +134,10 @@ func (w *world) arrive(p *process, step string, script *redisadapter.Script, key
 		w.checks.timeless[args[3]] = true
 	}
 	reply, err := w.server.Eval(w.serverNow(), script, keys, args)
-	w.counts.Scripts++
+	if w.counts.Scripts++; w.counts.Scripts == mostScripts {
+		w.checks.flaw("there is no end of it")
+		w.runaway, w.down = true, true
+	}
 	w.happened("%s of %d: %s", step, p.id, outcomeOf(reply, err))
 	if w.Trace {
 		w.events = append(w.events, fmt.Sprintf("%12s args %q reply %.300q", "", args, fmt.Sprint(reply)))
