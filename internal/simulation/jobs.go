@@ -120,7 +120,7 @@ func (c *checks) delivered(j *semaphore.Job, believe func() bool) {
 // drain works off what is left, and checks that nothing was lost.
 func (w *world) drain() {
 	p := newProcess(w, len(w.processes))
-	k := &worker{process: p, rng: w.rng("drain", 0)}
+	k := p.worker(w.rng("drain", 0))
 	for idle := 0; idle < 3; {
 		j, err := p.queue.TryWait(context.Background())
 		if err == nil {

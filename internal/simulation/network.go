@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -59,6 +60,18 @@ func (w *world) delay(r *rand.Rand) time.Duration {
 	return d
 }
 
+// purpose tells apart what several goroutines send at one moment, for the same process:
+// by the number of the token in it, in the order of the acquires. The caller holds mu.
+func (w *world) purpose(step string, args []string) string {
+	if len(args) < 4 {
+		return step
+	}
+	if _, ok := w.tokens[args[3]]; !ok && step == "acquire" {
+		w.tokens[args[3]] = len(w.tokens)
+	}
+	return fmt.Sprint(step, w.tokens[args[3]])
+}
+
 // client is the redisadapter.Redis of a process.
 type client struct {
 	w *world
@@ -79,7 +92,7 @@ func (c *client) Eval(ctx context.Context, script *redisadapter.Script, keys, ar
 	w, p := c.w, c.p
 	w.mu.Lock()
 	step := w.names[script.SHA()]
-	f := w.fate(step, p)
+	f := w.fate(w.purpose(step, args), p)
 	hold, reachable := p.link()
 	w.happened("%s of %d is sent: %v", step, p.id, reachable)
 	w.mu.Unlock()

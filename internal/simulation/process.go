@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/redsem/redsem/semaphore"
@@ -9,23 +10,21 @@ import (
 
 // process stands for a program on a machine of its own.
 type process struct {
-	w      *world
-	id     int
-	plain  *semaphore.Semaphore
-	auto   *semaphore.Semaphore // renews its leases
-	queue  *semaphore.Queue
-	ctx    context.Context // ends when the process dies
-	cancel context.CancelFunc
+	w     *world
+	id    int
+	plain *semaphore.Semaphore
+	auto  *semaphore.Semaphore // renews its leases
+	queue *semaphore.Queue
 
 	// Guarded by world.mu.
-	paused time.Time // until then nothing goes out or comes in, and nobody works
-	away   time.Time // until then it has no connection
-	dead   bool
+	cancels []context.CancelFunc // end the contexts of the workers
+	paused  time.Time            // until then nothing goes out or comes in, and nobody works
+	away    time.Time            // until then it has no connection
+	dead    bool
 }
 
 func newProcess(w *world, id int) *process {
 	p := &process{w: w, id: id}
-	p.ctx, p.cancel = context.WithCancel(context.Background())
 	c := &client{w: w, p: p}
 	set := semaphore.Settings{MaxParallelResources: w.Capacity, Expiration: w.Expiration, TryLockTimeout: time.Second, Owner: "o"}
 	var err error
@@ -40,6 +39,13 @@ func newProcess(w *world, id int) *process {
 		panic(err)
 	}
 	return p
+}
+
+// worker makes one. Its context ends when the process dies.
+func (p *process) worker(rng *rand.Rand) *worker {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancels = append(p.cancels, cancel)
+	return &worker{process: p, rng: rng, ctx: ctx}
 }
 
 // link says for how long the process says nothing, because it is paused, and whether
@@ -77,6 +83,8 @@ func (p *process) awake() bool {
 // The caller holds world.mu.
 func (p *process) die() {
 	p.dead = true
-	p.cancel()
+	for i, cancel := range p.cancels { // not at one moment, so that a run can be repeated
+		time.AfterFunc(time.Duration(i)*time.Microsecond, cancel)
+	}
 	p.w.cut(p)
 }

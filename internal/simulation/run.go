@@ -30,12 +30,10 @@ func Run(plan Plan) Result {
 	var workers, chaos sync.WaitGroup
 	for _, p := range w.processes {
 		for i := range plan.Workers {
-			k := &worker{process: p, rng: w.rng("worker", uint64(p.id*100+i))}
-			workers.Go(k.work)
+			workers.Go(p.worker(w.rng("worker", uint64(p.id*100+i))).work)
 		}
 		if plan.Queue {
-			k := &worker{process: p, rng: w.rng("producer", uint64(p.id))}
-			workers.Go(k.produce)
+			workers.Go(p.worker(w.rng("producer", uint64(p.id))).produce)
 		}
 	}
 	chaos.Go(w.chaos)

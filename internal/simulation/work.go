@@ -13,6 +13,7 @@ import (
 type worker struct {
 	*process
 	rng *rand.Rand
+	ctx context.Context
 }
 
 // nap lets a while pass, which no two workers share to the nanosecond: so they never

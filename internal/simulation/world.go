@@ -39,6 +39,7 @@ type world struct {
 	calm      bool          // no more faults
 	processes []*process
 	draws     map[uint64]uint64 // how often a fate was asked for, by what it is for
+	tokens    map[string]int    // of acquires, in their order
 	checks    checks
 	events    []string // what has happened, if Plan.Trace
 	digest    uint64   // of all that has happened
@@ -83,6 +84,7 @@ func newWorld(plan Plan) *world {
 		server: luaredis.New(),
 		names:  stepNames(),
 		draws:  make(map[uint64]uint64),
+		tokens: make(map[string]int),
 		counts: Counts{Faults: make(map[string]int)},
 	}
 	w.skew = time.Duration(w.rng("skew", 0).Int64N(int64(100*time.Hour))) - 50*time.Hour
