@@ -57,9 +57,7 @@ func WithMutexContext(ctx context.Context, lockByKey string, client redisadapter
 		return err
 	}
 	return run(permit, func() error {
-		held, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		stop := context.AfterFunc(permit.Context(), func() { cancel(context.Cause(permit.Context())) })
+		held, stop := permit.Bind(ctx)
 		defer stop()
 		return safeCode(held)
 	})

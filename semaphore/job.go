@@ -60,3 +60,9 @@ func (j *Job) Deadline() time.Time { return j.permit.Deadline() }
 // in the latter case. It has the values of the context that Wait was given, but does
 // not end with it.
 func (j *Job) Context() context.Context { return j.permit.Context() }
+
+// Bind derives a context from ctx that ends also when the job is done, returned or
+// lost: see Permit.Bind.
+func (j *Job) Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc) {
+	return j.permit.Bind(ctx)
+}

@@ -141,8 +141,42 @@ func (p *Permit) Deadline() time.Time {
 
 // Context ends when the permit is released or lost; context.Cause says which:
 // it matches ErrLost in the latter case. It has the values of the context that
-// Acquire was given, but does not end with it.
-func (p *Permit) Context() context.Context { return p.ctx }
+// Acquire was given, but does not end with it: see Bind.
+//
+// Its Err is exact: once the lease has ended by the local clock it says so, even in the
+// first instruction after the process was paused. Done, and contexts derived from it,
+// follow as soon as the runtime comes to its timers.
+func (p *Permit) Context() context.Context { return heldContext{p.ctx, p} }
+
+// Bind derives a context from ctx that ends also when the permit is released or lost,
+// with the cause of Context then, and as exactly. Call stop when it is not needed
+// any more.
+func (p *Permit) Bind(ctx context.Context) (bound context.Context, stop context.CancelFunc) {
+	bound, cancel := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(p.ctx, func() { cancel(context.Cause(p.ctx)) })
+	return heldContext{bound, p}, func() {
+		unhook()
+		cancel(nil)
+	}
+}
+
+// heldContext is a context that ends with a permit. The timer that ends it may be late,
+// after a pause of the process; a look at the clock is not.
+type heldContext struct {
+	context.Context
+	p *Permit
+}
+
+func (c heldContext) Err() error {
+	err := c.Context.Err()
+	if err != nil || !c.p.over() {
+		return err
+	}
+	if c.p.expire(); c.p.ctx.Err() != nil { // else it was extended meanwhile
+		<-c.Done()
+	}
+	return c.Context.Err()
+}
 
 // Done is closed when the permit is released or lost.
 func (p *Permit) Done() <-chan struct{} { return p.ctx.Done() }
@@ -228,12 +262,16 @@ func (p *Permit) extend(deadline time.Time) {
 
 // expire runs at the deadline.
 func (p *Permit) expire() {
-	p.mu.Lock()
-	early := protocol.Now().Before(p.deadline) // extended while the timer fired
-	p.mu.Unlock()
-	if !early {
+	if p.over() { // else it was extended while the timer fired
 		p.lose(errors.New("the lease has ended"))
 	}
+}
+
+// over says that the lease has ended.
+func (p *Permit) over() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !protocol.Now().Before(p.deadline)
 }
 
 // lose ends a permit that is held no more.

@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -158,4 +159,36 @@ func TestTryAcquireDoesNotOvertake(t *testing.T) {
 	require.ErrorIs(t, err, semaphore.ErrNotAvailable, "the permit goes to who waits")
 	require.NoError(t, s.Unlock(<-waited))
 	requireAllFree(t, s)
+}
+
+func TestBoundContextEndsWithEither(t *testing.T) {
+	s := newSemaphore(t, semaphore.Settings{Expiration: time.Second})
+	type named struct{}
+	parent := context.WithValue(context.Background(), named{}, "value")
+	for name, end := range map[string]func(p *semaphore.Permit, cancel, stop func()){
+		"the caller's context": func(_ *semaphore.Permit, cancel, _ func()) { cancel() },
+		"released":             func(p *semaphore.Permit, _, _ func()) { p.Release(context.Background()) },
+		"lost":                 func(*semaphore.Permit, func(), func()) {},
+		"stopped":              func(_ *semaphore.Permit, _, stop func()) { stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			permit, err := s.Acquire(context.Background())
+			require.NoError(t, err)
+			defer permit.Release(context.Background())
+			ctx, cancel := context.WithCancel(parent)
+			defer cancel()
+			bound, stop := permit.Bind(ctx)
+			defer stop()
+			require.NoError(t, bound.Err())
+			require.Equal(t, "value", bound.Value(named{}))
+			end(permit, cancel, stop)
+			select {
+			case <-bound.Done():
+			case <-time.After(patience):
+				t.Fatal("it does not end")
+			}
+			require.ErrorIs(t, bound.Err(), context.Canceled)
+			require.Equal(t, name == "lost", errors.Is(context.Cause(bound), semaphore.ErrLost))
+		})
+	}
 }

@@ -69,7 +69,11 @@ func Of(scripts ...*redisadapter.Script) []Mutant {
 	for _, script := range scripts {
 		for line := range strings.Lines(script.Source()) {
 			line = strings.TrimSpace(line)
-			for _, other := range others(line) {
+			code, comment, commented := strings.Cut(line, " --")
+			for _, other := range others(strings.TrimSpace(code)) {
+				if commented {
+					other += " --" + comment
+				}
 				m := Mutant{line, other}
 				if !seen[m] {
 					seen[m] = true

@@ -122,7 +122,9 @@ func (w *world) drain() {
 	p := newProcess(w, len(w.processes))
 	k := p.worker(w.rng("drain", 0))
 	for idle := 0; idle < 3; {
-		j, err := p.queue.TryWait(context.Background())
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		j, err := p.queue.TryWait(ctx)
+		cancel()
 		if err == nil {
 			k.w.locked(func() { w.checks.delivered(j, func() bool { return true }) })
 			k.w.locked(func() { w.checks.jobs[j.Value].asked = true })

@@ -74,6 +74,9 @@ func TestMutants(t *testing.T) {
 	require.NoError(t, err)
 	mutants = mutants[len(mutants)*i/n : len(mutants)*(i+1)/n]
 	for _, m := range mutants {
+		if *report != "" {
+			require.NoError(t, os.WriteFile(*report+".now", []byte(m.String()), 0o644))
+		}
 		n, _ := caught(t, m, false, *mutantsN)
 		if n == 0 {
 			n, _ = caught(t, m, true, *mutantsN)
