@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"go.uber.org/goleak"
 
+	"github.com/redsem/redsem/internal/mutation"
 	"github.com/redsem/redsem/internal/redistest"
 	"github.com/redsem/redsem/redisadapter"
 	"github.com/redsem/redsem/redisadapter/redigoadapter"
@@ -21,6 +23,12 @@ var (
 	server *redistest.Server
 	pool   *redis.Pool
 	client redisadapter.Redis
+)
+
+// A line of the Lua and what to run in its place, to see whether the tests notice.
+var (
+	mutantOld = flag.String("mutant.old", "", "a line of the Lua steps")
+	mutantNew = flag.String("mutant.new", "", "the line that is run in its place")
 )
 
 var luaCover = flag.Bool("luacover", false, "fail if a line of the Lua steps is never run")
@@ -44,6 +52,9 @@ func runTests(m *testing.M) int {
 	if *luaCover {
 		client = newCoverClient(client)
 	}
+	if *mutantOld != "" {
+		client = mutated{client, mutation.Mutant{Old: *mutantOld, New: *mutantNew}.Rewriter()}
+	}
 	code := m.Run()
 	err = pool.Close()
 	if *luaCover {
@@ -55,4 +66,14 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	return code
+}
+
+// mutated runs faulty copies of the scripts.
+type mutated struct {
+	redisadapter.Redis
+	rewrite func(*redisadapter.Script) *redisadapter.Script
+}
+
+func (m mutated) Eval(ctx context.Context, script *redisadapter.Script, keys, args []string) (any, error) {
+	return m.Redis.Eval(ctx, m.rewrite(script), keys, args)
 }

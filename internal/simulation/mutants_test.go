@@ -2,15 +2,11 @@ package simulation
 
 import (
 	"flag"
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/redsem/redsem/internal/mutation"
-	"github.com/redsem/redsem/redisadapter"
 )
 
 // caughtWithin is how many schedules a known bug may escape.
@@ -51,44 +47,19 @@ func TestKnownBugsAreCaught(t *testing.T) {
 	}
 }
 
+// A mutant that the command line names; see package mutation.
 var (
-	mutate   = flag.Bool("mutants", false, "run all mutants of the Lua, and list those that no schedule catches")
-	mutantsN = flag.Int("mutants.schedules", 400, "how many schedules each mutant gets, of each kind")
-	share    = flag.String("mutants.share", "0/1", "which share of the mutants to run")
-	report   = flag.String("mutants.report", "", "a file for those that are not caught")
+	mutantOld = flag.String("mutant.old", "", "a line of Lua; TestMutant fails if another in its place shows a flaw")
+	mutantNew = flag.String("mutant.new", "", "the other line")
+	within    = flag.Int("mutant.schedules", 40, "how many schedules it gets, of semaphores and of queues")
 )
 
-func TestMutants(t *testing.T) {
-	if !*mutate {
-		t.Skip("-mutants is not set")
+func TestMutant(t *testing.T) {
+	if *mutantOld == "" {
+		t.Skip("-mutant.old is not set")
 	}
-	var scripts []*redisadapter.Script
-	for _, step := range steps() {
-		scripts = append(scripts, step.script)
-	}
-	mutants := mutation.Of(scripts...)
-	var survivors []string
-	killed := 0
-	var i, n int
-	_, err := fmt.Sscanf(*share, "%d/%d", &i, &n)
-	require.NoError(t, err)
-	mutants = mutants[len(mutants)*i/n : len(mutants)*(i+1)/n]
-	for _, m := range mutants {
-		if *report != "" {
-			require.NoError(t, os.WriteFile(*report+".now", []byte(m.String()), 0o644))
-		}
-		n, _ := caught(t, m, false, *mutantsN)
-		if n == 0 {
-			n, _ = caught(t, m, true, *mutantsN)
-		}
-		if n == 0 {
-			survivors = append(survivors, m.String())
-			continue
-		}
-		killed++
-	}
-	t.Logf("%d of %d mutants are caught; not caught:\n%s", killed, len(mutants), strings.Join(survivors, "\n"))
-	if *report != "" {
-		require.NoError(t, os.WriteFile(*report, []byte(strings.Join(survivors, "\n")+"\n"), 0o644))
+	for _, queue := range []bool{false, true} {
+		n, flaw := caught(t, mutation.Mutant{Old: *mutantOld, New: *mutantNew}, queue, *within)
+		require.Zero(t, n, "caught in schedule %d: %s", n, flaw)
 	}
 }

@@ -42,6 +42,14 @@ func steps() (all []step) {
 	return all
 }
 
+// Scripts are those of all steps, as they are sent.
+func Scripts() (all []*redisadapter.Script) {
+	for _, step := range steps() {
+		all = append(all, step.script)
+	}
+	return all
+}
+
 // stepNames tells the steps by the SHA of their scripts.
 func stepNames() map[string]string {
 	names := make(map[string]string)
