@@ -4,6 +4,7 @@
 MODULES     := . examples
 FUZZTIME    ?= 10s
 BENCHTIME   ?= 2s
+DURATION    ?= 1m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # each runs a command in the folder of every module.
@@ -11,7 +12,7 @@ define each
 	@set -e; for module in $(MODULES); do echo "== $$module: $(1)"; (cd $$module && $(1)); done
 endef
 
-.PHONY: help demo test race lint fuzz bench cover redis-server
+.PHONY: help demo test race lint fuzz bench soak cover redis-server
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +41,9 @@ fuzz: ## run each fuzz target for FUZZTIME
 
 bench: redis-server ## measure, each rival beside its floor in one run
 	go test -run '^$$' -bench . -benchtime $(BENCHTIME) -count 3 ./semaphore/
+
+soak: redis-server ## run everything at once under all faults for DURATION
+	go run ./internal/soak -duration $(DURATION)
 
 cover: redis-server ## write coverage.html, of all packages of the root module together
 	go test -coverpkg ./... -coverprofile coverage.out ./...

@@ -91,7 +91,7 @@ func Of(scripts ...*redisadapter.Script) []Mutant {
 func others(line string) []string {
 	var lines []string
 	if c := condition.FindStringSubmatch(line); c != nil {
-		lines = append(lines, c[1]+" true then", c[1]+" false then")
+		lines = append(lines, c[1]+" 1 == 1 then", c[1]+" 1 == 2 then")
 	}
 	if statement.MatchString(line) && !strings.HasPrefix(line, "local ") {
 		lines = append(lines, "")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // checks is what the world knows of what was promised. It is touched with world.mu
@@ -159,7 +160,7 @@ func (r reading) unended() (n int64) {
 }
 
 // after checks what a script has done.
-func (c *checks) after(step string, p *process) {
+func (c *checks) after(step string, p *process, args []string) {
 	now := c.read()
 	c.last = now
 	broken := c.broken
@@ -170,6 +171,9 @@ func (c *checks) after(step string, p *process) {
 	}
 	for _, waiter := range now.queue {
 		c.places[waiter.token] = waiter.ticket
+	}
+	if step == "leave" {
+		c.left(args[3:])
 	}
 	var fresh []string // tokens that were granted
 	for token, record := range now.locked {
@@ -191,6 +195,16 @@ func (c *checks) after(step string, p *process) {
 	}
 	if n := now.unended(); len(fresh) > 0 && !c.w.Queue && n > now.capacity {
 		c.flaw("after %s of %d: %d permits are held, of %d", step, p.id, n, now.capacity)
+	}
+}
+
+// left checks that nothing is left of those who leave: a token and its place for each.
+func (c *checks) left(args []string) {
+	for i := 0; i+1 < len(args); i += 2 {
+		_, holds := c.last.locked[args[i]]
+		if holds || slices.ContainsFunc(c.last.queue, func(p place) bool { return p.token == args[i] }) {
+			c.flaw("%s has left, and is still there", args[i])
+		}
 	}
 }
 
@@ -278,6 +292,14 @@ func (c *checks) believes(token string, fence int64, permits int, believe func()
 		c.flaw("%d permits are believed to be held, of %d", sum, c.w.Capacity)
 	}
 	return known
+}
+
+// fullLease checks that a token is good for the whole lease, from the call that got it.
+func (c *checks) fullLease(token string, start time.Time) {
+	record, ok := c.last.locked[token]
+	if good := start.Add(c.w.skew + c.w.Expiration).UnixMilli(); ok && record.end < good && c.losses == 0 {
+		c.flaw("%s ends %d ms too early", token, good-record.end)
+	}
 }
 
 // gaveBack notes that a release was answered.

@@ -217,6 +217,7 @@ func (k *worker) useToken(s *semaphore.Semaphore, token string, err error, start
 		}
 	})
 	h := k.got(token, fence, 1, start, believe)
+	k.w.locked(func() { k.w.checks.fullLease(token, start) })
 	time.Sleep(k.stay())
 	if !k.awake() || k.rng.IntN(12) == 0 {
 		return

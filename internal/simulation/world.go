@@ -144,7 +144,11 @@ func (w *world) arrive(p *process, step string, script *redisadapter.Script, key
 	if w.Trace {
 		w.events = append(w.events, fmt.Sprintf("%12s args %q reply %.300q", "", args, fmt.Sprint(reply)))
 	}
-	w.checks.after(step, p)
+	if err == nil {
+		w.checks.after(step, p, args)
+	} else {
+		w.checks.after("a step that failed", p, nil)
+	}
 	w.serveBlocked()
 	return reply, err
 }
