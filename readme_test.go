@@ -43,7 +43,7 @@ func TestReadmeShowsOnlyCodeThatCompiles(t *testing.T) {
 }
 
 func TestReadmeLinksToFilesThatExist(t *testing.T) {
-	for _, page := range []string{"README.md", "docs/protocol.md", "docs/parity.md", "docs/security.md"} {
+	for _, page := range []string{"README.md", "docs/protocol.md", "docs/parity.md", "docs/security.md", "docs/reliability.md"} {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, link := range regexp.MustCompile(`\]\(([^)#]+)\)`).FindAllStringSubmatch(string(text), -1) {
@@ -56,7 +56,7 @@ func TestReadmeLinksToFilesThatExist(t *testing.T) {
 	}
 }
 
-func TestParityPageNamesTestsThatExist(t *testing.T) {
+func TestPagesNameTestsThatExist(t *testing.T) {
 	var tests strings.Builder
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, "_test.go") {
@@ -67,9 +67,11 @@ func TestParityPageNamesTestsThatExist(t *testing.T) {
 		return err
 	})
 	require.NoError(t, err)
-	page, err := os.ReadFile("docs/parity.md")
+	parity, err := os.ReadFile("docs/parity.md")
 	require.NoError(t, err)
-	for _, name := range regexp.MustCompile("`(Test[^`]+)`").FindAllStringSubmatch(string(page), -1) {
+	reliability, err := os.ReadFile("docs/reliability.md")
+	require.NoError(t, err)
+	for _, name := range regexp.MustCompile("`(Test[^`]+)`").FindAllStringSubmatch(string(parity)+string(reliability), -1) {
 		function := "func " + strings.TrimSuffix(name[1], "…")
 		if !strings.HasSuffix(name[1], "…") {
 			function += "("

@@ -68,6 +68,9 @@ func (k *worker) gotJob(j *semaphore.Job, start time.Time) {
 	over := false
 	believe := func() bool { return !over && j.Context().Err() == nil && time.Now().Before(j.Deadline()) }
 	h := k.got("", j.Fence(), 1, start, believe)
+	if h == nil { // it is too late, and the process knows
+		return
+	}
 	k.w.locked(func() { k.w.checks.delivered(j, func() bool { return !k.dead && believe() }) })
 	time.Sleep(k.stay())
 	if !k.awake() || k.rng.IntN(10) == 0 {
