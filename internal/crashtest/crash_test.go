@@ -44,7 +44,7 @@ var (
 		{name: "three", capacity: 3, lease: time.Second, roles: ofMany},
 		{name: "five", capacity: 5, lease: 2 * time.Second, roles: ofMany},
 		{name: "jobs", lease: time.Second, roles: []string{"signal", "consume", "consume"}},
-		{name: "jobs at most once", lease: time.Second, once: true, roles: []string{"signal", "once", "once"}},
+		{name: "jobs at most once", lease: 5 * time.Second, once: true, roles: []string{"signal", "once", "once"}},
 	}
 )
 

@@ -95,6 +95,9 @@ func (c *client) Eval(ctx context.Context, script *redisadapter.Script, keys, ar
 	f := w.fate(w.purpose(step, args), p)
 	hold, reachable := p.link()
 	w.happened("%s of %d is sent: %v", step, p.id, reachable)
+	if f.late {
+		w.counts.Late++
+	}
 	w.mu.Unlock()
 	if !reachable {
 		sleep(ctx, f.up)
@@ -116,9 +119,6 @@ func (c *client) Eval(ctx context.Context, script *redisadapter.Script, keys, ar
 	}
 	if !f.lostRequest {
 		time.AfterFunc(hold+f.up, run)
-	}
-	if f.late {
-		w.counts.Late++
 	}
 	if f.breaks > 0 && (f.lostRequest || f.lostReply || f.late) {
 		time.AfterFunc(hold+f.breaks, func() { answers <- answer{err: errReset} })

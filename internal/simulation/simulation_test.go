@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 300, "how many schedules to run, one for each seed")
+	schedules = flag.Int("schedules", 100, "how many schedules to run, one for each seed")
 	firstSeed = flag.Uint64("seed", 1, "the first seed")
 	traced    = flag.Bool("events", false, "print all that happens")
 )
