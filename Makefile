@@ -31,7 +31,7 @@ race: redis-server ## run the tests several times over
 	$(call each,go test -race -count 3 -timeout 30m ./...)
 
 simulate: ## run SCHEDULES simulations, from SEED on
-	go test ./internal/simulation -run InSeveralProcesses -parts -1 -schedules $(SCHEDULES) -seed $(SEED) -timeout 0 -v
+	go test ./internal/simulation -run 'InSeveralProcesses|KnownBugs' -parts -1 -schedules $(SCHEDULES) -seed $(SEED) -timeout 0 -v
 
 bounds: redis-server ## inject each fault, and print the bound that is measured
 	@go test ./semaphore ./internal/crashtest -run 'Guarantee|Killed(Holder|Waiter)|Restart|Flush|FailOver|Lost|Paused|ParityC_Clocks|PoolSmaller' -count 1 -v \

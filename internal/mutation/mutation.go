@@ -16,6 +16,13 @@ import (
 // Mutant is one change: wherever a line stands, another stands in its place.
 type Mutant struct{ Old, New string }
 
+// Removal says that a statement is left out, or a condition always or never so: no
+// operator is another one.
+func (m Mutant) Removal() bool {
+	code, _, _ := strings.Cut(m.New, " --")
+	return strings.TrimSpace(code) == "" || strings.HasSuffix(code, " 1 == 1 then") || strings.HasSuffix(code, " 1 == 2 then")
+}
+
 // String shows both lines.
 func (m Mutant) String() string { return fmt.Sprintf("%q => %q", m.Old, m.New) }
 

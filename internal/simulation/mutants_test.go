@@ -35,6 +35,9 @@ func caught(t *testing.T, bug mutation.Mutant, queue bool, within int) (int, str
 
 // The checks find each of these: a line of the Lua, and a wrong one in its place.
 func TestKnownBugsAreCaught(t *testing.T) {
+	if raced {
+		t.Skip("too slow with the race detector; make simulate runs it without")
+	}
 	for name, bug := range map[string]struct {
 		old, new string
 		queue    bool

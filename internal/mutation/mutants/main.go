@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 var (
 	workers = flag.Int("workers", 2, "how many mutants to run at a time")
+	lines   = flag.Bool("lines", false, "only leave out statements, and make conditions always or never so")
 	from    = flag.Int("from", 0, "the first mutant to run")
 	to      = flag.Int("to", 1<<30, "the one after the last")
 )
@@ -60,6 +62,10 @@ func hunt() error {
 		}
 	}
 	all := mutation.Of(simulation.Scripts()...)
+	if *lines {
+		all = slices.DeleteFunc(all, func(m mutation.Mutant) bool { return !m.Removal() })
+	}
+	fmt.Printf("%d mutants\n", len(all))
 	all = all[min(*from, len(all)):min(*to, len(all))]
 	killed := make([]atomic.Int64, len(hunts)+1)
 	next := make(chan int)
@@ -80,7 +86,7 @@ func hunt() error {
 	}
 	close(next)
 	wg.Wait()
-	fmt.Printf("%d mutants", len(all))
+	fmt.Printf("%d run", len(all))
 	for i, h := range hunts {
 		fmt.Printf(", %d caught by the %s", killed[i].Load(), h.name)
 	}
