@@ -3,6 +3,7 @@ module github.com/redsem/redsem
 go 1.25.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/gomodule/redigo v1.9.3
 	github.com/google/uuid v1.6.0
 	github.com/sirupsen/logrus v1.10.2

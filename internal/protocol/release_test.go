@@ -276,3 +276,16 @@ func TestRelease_AfterTheCapacityWasLoweredFreesLess(t *testing.T) {
 		assert.Len(t, f.dump().Available, 2)
 	})
 }
+
+// A release is sent again for about ten seconds, however short the leases are.
+func TestRelease_IsKnownForAsLongAsItIsSentAgain(t *testing.T) {
+	for _, long := range []bool{false, true} {
+		f := newFixture(t, 1)
+		f.Lease = time.Second
+		f.acquire("a", 1)
+		f.before(long)
+		f.release("a", "call")
+		_, l := f.read()
+		require.Greater(t, l.ttl[f.key("released")], int64(10_000))
+	}
+}

@@ -104,9 +104,9 @@ func (s *Server) run() error {
 		if err != nil {
 			continue
 		}
-		pong, err := redis.String(conn.Do("PING"))
+		info, err := redis.String(conn.Do("INFO", "server"))
 		conn.Close()
-		if err == nil && pong == "PONG" {
+		if err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r", s.cmd.Process.Pid)) { // and not another's
 			return nil
 		}
 	}

@@ -15,7 +15,7 @@ local n, ends, fence = parse(record)
 local function remember()
   local length = tonumber(redis.pcall('LPUSH', RELEASED, call))
   if length and length <= 2 then
-    redis.call('PEXPIRE', RELEASED, ttl)
+    redis.call('PEXPIRE', RELEASED, ttl + KEEP) -- it is asked for as long as a release is sent again
   elseif length and length > 2048 then
     redis.call('LTRIM', RELEASED, 0, 1023)
   end

@@ -245,9 +245,9 @@ local function live()
       redis.call('PEXPIRE', key, math.max(ttl, (lasting or 0) - now))
     end
   end
-  for _, key in ipairs({QUEUE, CLIENTS, RELEASED}) do
-    redis.call('PEXPIRE', key, ttl)
-  end
+  redis.call('PEXPIRE', QUEUE, ttl)
+  redis.call('PEXPIRE', CLIENTS, ttl)
+  redis.call('PEXPIRE', RELEASED, ttl + KEEP)
   redis.call('PEXPIRE', CALLS, math.max(ttl, kept() - now))
 end
 

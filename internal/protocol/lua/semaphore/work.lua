@@ -181,9 +181,11 @@ end
 
 -- live gives the keys their life.
 local function live()
-  for _, key in ipairs(KEYS) do
-    redis.call('PEXPIRE', key, key == CALLS and math.max(ttl, kept() - now) or ttl)
+  for _, key in ipairs({NAME, VERSION, AVAILABLE, LOCKED, LEASES, QUEUE, CLIENTS}) do
+    redis.call('PEXPIRE', key, ttl)
   end
+  redis.call('PEXPIRE', RELEASED, ttl + KEEP)
+  redis.call('PEXPIRE', CALLS, math.max(ttl, kept() - now))
 end
 
 -- exists says whether anything of the semaphore is left.
