@@ -49,7 +49,7 @@ func handle(t *testing.T, q *semaphore.Queue) string {
 }
 
 // consumers has n consumers wait, one after the other; each tells its number and
-// the job.
+// the job, when that is done.
 func consumers(t *testing.T, q *semaphore.Queue, n int) <-chan string {
 	t.Helper()
 	conn := server.Dial(t)
@@ -62,10 +62,11 @@ func consumers(t *testing.T, q *semaphore.Queue, n int) <-chan string {
 				got <- err.Error()
 				return
 			}
-			got <- fmt.Sprint(i, " ", job.Value)
 			if err := job.Done(context.Background()); err != nil {
 				got <- err.Error()
+				return
 			}
+			got <- fmt.Sprint(i, " ", job.Value)
 		}()
 		awaitQueue(t, conn, q.Name(), before+i+1)
 	}

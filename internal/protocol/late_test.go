@@ -180,3 +180,14 @@ func TestTendQueuesAgainWhoseGrantCameToNothing(t *testing.T) {
 	f.tend(again)
 	require.Contains(t, f.dump().Locked, "w")
 }
+
+// A time that no step can have written is no reason to keep the names of all that ends.
+func TestLate_ATimeFarAheadIsIgnored(t *testing.T) {
+	bothWays(t, 1, func(t *testing.T, f *fixture, long bool) {
+		f.do("HSET", f.key(""), "late", "4000000000000")
+		f.acquire("a", 1)
+		f.before(long)
+		f.release("a", "1")
+		require.Empty(t, f.dump().Calls)
+	})
+}
