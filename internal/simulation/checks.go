@@ -54,16 +54,16 @@ func (c *checks) flaw(format string, args ...any) {
 
 // reading is what the server has.
 type reading struct {
-	now                  int64
-	capacity, free, sum  int64
-	held                 string // as the name counts
-	locked               map[string]record
-	leases               map[string]string
-	queue                []place // by ticket
-	clients              map[string]string
-	jobs, jobsReady      int
-	exists, bad          bool
-	heldJobs, jobsUnique map[string]bool
+	now                 int64
+	capacity, free, sum int64
+	held                string // as the name counts
+	locked              map[string]record
+	leases              map[string]string
+	queue               []place // by ticket
+	clients             map[string]string
+	jobs, jobsReady     int
+	exists, bad         bool
+	jobsUnique          map[string]bool
 }
 
 type record struct{ permits, end, fence int64 }
