@@ -191,3 +191,13 @@ func TestLate_ATimeFarAheadIsIgnored(t *testing.T) {
 		require.Empty(t, f.dump().Calls)
 	})
 }
+
+// The names of calls of which no copy counts any more are not kept.
+func TestLate_OldNamesAreForgotten(t *testing.T) {
+	f := newFixture(t, 1)
+	f.acquire("a", 1)
+	f.do("ZADD", f.key("calls"), 1, "old")
+	f.resize(Call{Name: "new"}, 2, false)
+	require.NotContains(t, f.dump().Calls, "old")
+	require.Contains(t, f.dump().Calls, "new")
+}
