@@ -108,6 +108,7 @@ func (h *hub) add(w *waiter) (process string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.renewIdentity()
+	w.Process = h.steps.Process
 	h.waiters[w.Token] = w
 	h.asking++
 	return h.steps.Process

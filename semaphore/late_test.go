@@ -298,3 +298,40 @@ func TestServerThatIsFullForAWhileEndsNoWait(t *testing.T) {
 	_, err = (<-got).Release(context.Background())
 	require.NoError(t, err)
 }
+
+// A tend that would queue a waiter again hangs; the waiter leaves; then the tend comes.
+func TestTendThatFailsLeavesNoPlaceOfWhoHasLeft(t *testing.T) {
+	var armed atomic.Bool
+	hung := make(chan struct{})
+	var late sync.WaitGroup
+	holder := newSemaphore(t)
+	token, err := holder.Lock()
+	require.NoError(t, err)
+	s := hookedSemaphore(t, func(_ context.Context, step string, args []string, run func() (any, error)) (any, error) {
+		if step == "tend" && args[6] != "0" && armed.Swap(false) { // it queues somebody again
+			late.Go(func() { time.Sleep(600 * time.Millisecond); run() })
+			close(hung)
+			time.Sleep(300 * time.Millisecond)
+			return nil, errReset
+		}
+		return run()
+	})
+	conn := server.Dial(t)
+	stays := wants(t, s, 1)
+	awaitQueue(t, conn, t.Name(), 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	left := make(chan error, 1)
+	go func() { _, err := s.Acquire(ctx); left <- err }()
+	awaitQueue(t, conn, t.Name(), 2)
+	armed.Store(true)
+	_, err = conn.Do("ZREM", key(t.Name(), ":queue"), queued(t, conn, t.Name())[1])
+	require.NoError(t, err)
+	<-hung
+	cancel()
+	require.ErrorIs(t, <-left, semaphore.ErrCanceled)
+	late.Wait()
+	awaitQueue(t, conn, t.Name(), 1)
+	require.NoError(t, holder.Unlock(token))
+	_, err = (<-stays).Release(context.Background())
+	require.NoError(t, err)
+}

@@ -165,6 +165,9 @@ func (h *hub) left(confirmed []*leaver) {
 	now := protocol.Now()
 	rest := make([]*leaver, 0, len(h.leaving))
 	for _, l := range h.leaving {
+		if done[l] && l.heard && l.due.After(now) {
+			done[l] = false // a copy, of before: it is still to be sent once more
+		}
 		if done[l] && !l.heard {
 			l.heard = true
 			close(l.sent)

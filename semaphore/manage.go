@@ -130,21 +130,27 @@ func (e *engine) ask(ctx context.Context, op string, step func(context.Context, 
 func (e *engine) once(ctx context.Context, op string, size time.Duration, step func(context.Context, protocol.Steps, protocol.Call) (protocol.Header, protocol.Outcome, error)) error {
 	return e.with(ctx, op, func(h *hub) error {
 		steps := e.steps(h)
-		if _, known := h.clock.Last(); !known { // else nobody could tell that a copy comes too late
-			err := h.send(ctx, askPatience, func(ctx context.Context) error {
-				header, _, _, _, err := steps.Status(ctx, "")
-				if err == nil {
-					h.heard(header)
-				}
-				return err
-			})
-			if err != nil {
-				return err
-			}
+		if err := e.learnTime(ctx, h, steps); err != nil {
+			return err
 		}
 		return h.sendOnce(ctx, uniqueName(), size, func(ctx context.Context, call protocol.Call) (protocol.Header, protocol.Outcome, error) {
 			return step(ctx, steps, call)
 		})
+	})
+}
+
+// learnTime asks for the server's time if nothing is known of it: else nobody could tell
+// that a copy of the first call comes too late.
+func (e *engine) learnTime(ctx context.Context, h *hub, steps protocol.Steps) error {
+	if _, known := h.clock.Last(); known {
+		return nil
+	}
+	return h.send(ctx, askPatience, func(ctx context.Context) error {
+		header, _, _, _, err := steps.Status(ctx, "")
+		if err == nil {
+			h.heard(header)
+		}
+		return err
 	})
 }
 

@@ -185,6 +185,11 @@ func (e *engine) sendAcquire(ctx context.Context, h *hub, w *waiter, req request
 		ctx, cancel = context.WithTimeout(ctx, end.Sub(protocol.Now()))
 		defer cancel()
 	}
+	if e.base.Kind == protocol.Queue { // a job that a late copy takes may end with it
+		if err := e.learnTime(ctx, h, steps); err != nil {
+			return a, err
+		}
+	}
 	err = h.sendOnce(ctx, w.Token, 0, func(ctx context.Context, call protocol.Call) (protocol.Header, protocol.Outcome, error) {
 		underWay := h.underWay()
 		a, err = steps.Acquire(ctx, w.Waiter, !req.try, call.VoidAfter, call.Repeated)

@@ -169,10 +169,11 @@ type heldContext struct {
 
 func (c heldContext) Err() error {
 	err := c.Context.Err()
-	if err != nil || !c.p.over() {
+	if err != nil {
 		return err
 	}
-	if c.p.expire(); c.p.ctx.Err() != nil { // else it was extended meanwhile
+	c.p.expire()
+	if c.p.ctx.Err() != nil {
 		<-c.Done()
 	}
 	return c.Context.Err()

@@ -192,3 +192,21 @@ func TestBoundContextEndsWithEither(t *testing.T) {
 		})
 	}
 }
+
+func TestBoundContextHasEndedWhenThePermitHas(t *testing.T) {
+	s := newSemaphore(t)
+	for range 50 {
+		permit, err := s.Acquire(context.Background())
+		require.NoError(t, err)
+		bound, stop := permit.Bind(context.Background())
+		released := make(chan struct{})
+		go func() {
+			permit.Release(context.Background())
+			close(released)
+		}()
+		<-permit.Done()
+		require.Error(t, bound.Err())
+		stop()
+		<-released
+	}
+}

@@ -130,13 +130,21 @@ const mostVoid = 3
 // sendOnce sends a step that asks for something until there is an answer that
 // counts. One that reaches Redis after its sender has given up is void, and a copy
 // changes nothing; name tells the copies of one call. It takes size to be sent.
+//
+// Redis knows the name from the first copy on, for ten seconds or until that is void. So
+// that it is known to the last copy, which is sent when the first has failed and has up to
+// twice its time, all have the same void time where that may take longer.
 func (h *hub) sendOnce(ctx context.Context, name string, size time.Duration, step func(context.Context, protocol.Call) (protocol.Header, protocol.Outcome, error)) error {
 	call := protocol.Call{Name: name}
 	for range mostVoid {
+		first := h.clock.VoidAfter(protocol.Now(), 3*(h.underWay()+size))
+		slow := 3*(h.underWay()+size) > protocol.CallKept
 		var header protocol.Header
 		var outcome protocol.Outcome
 		err := h.carry(ctx, askPatience, size, func(ctx context.Context) (err error) {
-			call.VoidAfter = h.clock.VoidAfter(protocol.Now(), h.underWay()+size)
+			if call.VoidAfter = first; !slow {
+				call.VoidAfter = h.clock.VoidAfter(protocol.Now(), h.underWay()+size)
+			}
 			header, outcome, err = step(ctx, call)
 			call.Repeated = true
 			return err

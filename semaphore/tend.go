@@ -186,7 +186,7 @@ func (h *hub) plan(now time.Time) round {
 // at the head of the line and, from beat to beat, a few further back; in a sweep
 // all, a batch at a time. The caller holds mu.
 func (h *hub) lookFor() func(*waiter) bool {
-	if h.sweep {
+	if h.sweep && h.line.Len() > 0 {
 		from, n := h.swept, 0
 		h.sweep = false // unless there are more than fit
 		return func(w *waiter) bool {
@@ -225,7 +225,12 @@ func (h *hub) tendFailed(r round, err error) {
 	h.mu.Lock()
 	if ambiguous(err) { // those who leave, leave once more when it can't come any more
 		for _, w := range r.requeuing {
-			w.again = protocol.Now().Add(r.timeout + time.Second)
+			if again := protocol.Now().Add(tendTimeout + time.Second); again.After(w.again) {
+				w.again = again
+			}
+			if w.gone { // its leave may have come before
+				h.leaving = append(h.leaving, newLeaver(w))
+			}
 		}
 	}
 	first := h.trouble == nil

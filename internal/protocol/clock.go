@@ -60,8 +60,9 @@ func (c *Clock) Last() (Reading, bool) {
 }
 
 // VoidAfter is the server time (ms) at which a call that is sent now has been
-// under way for patience, by the last reading; 0 if there is none. A wrong guess does no
-// harm: a call that is void for it is answered with the right time.
+// under way for patience, by the last reading; 0 if there is none. A wrong guess
+// does little harm: a call that is void for it is answered with the right time, and one that
+// is void too late is so after two minutes at the latest.
 func (c *Clock) VoidAfter(now time.Time, patience time.Duration) int64 {
 	last, ok := c.Last()
 	if !ok && c.Like != nil {

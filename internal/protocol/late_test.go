@@ -201,3 +201,18 @@ func TestLate_OldNamesAreForgotten(t *testing.T) {
 	require.NotContains(t, f.dump().Calls, "old")
 	require.Contains(t, f.dump().Calls, "new")
 }
+
+// A key of a wrong type fails a tend that queues somebody again before it has changed
+// anything.
+func TestLate_WrongTypeOfTheNamesChangesNothing(t *testing.T) {
+	f := newFixture(t, 2)
+	f.acquire("a", 1)
+	f.seed("ended", record{1, 1, 1, 1, "o"})
+	f.do("HINCRBY", f.key(""), "held", 1)
+	f.do("LPOP", f.key("available"))
+	f.do("SET", f.key("calls"), "foreign")
+	before := f.dump()
+	_, err := f.Tend(t.Context(), Tending{Waiting: true, Requeue: []Queueing{{Waiter: waiter("w", 1), Ticket: 1}}})
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.Equal(t, before, f.dump())
+}

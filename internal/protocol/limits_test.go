@@ -83,7 +83,7 @@ func TestExpiry_NothingIsLeftOfWhatNobodyUses(t *testing.T) {
 // askFor asks for permits with the lease of the fixture.
 func (f *fixture) askFor(token string, n int) {
 	f.t.Helper()
-	_, err := f.Acquire(f.t.Context(), Waiter{token, n, f.Lease, "o"}, true, 0, false)
+	_, err := f.Acquire(f.t.Context(), Waiter{Token: token, Permits: n, Lease: f.Lease, Owner: "o"}, true, 0, false)
 	require.NoError(f.t, err)
 }
 

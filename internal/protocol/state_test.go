@@ -52,7 +52,7 @@ func (p place) waiter() (w Waiter, process string, ok bool) {
 		return w, "", false
 	}
 	lease := time.Duration(number(fields[2])) * time.Millisecond
-	return Waiter{fields[0], int(number(fields[1])), lease, fields[4]}, fields[3], true
+	return Waiter{Token: fields[0], Permits: int(number(fields[1])), Lease: lease, Owner: fields[4]}, fields[3], true
 }
 
 // life says how long the keys live, and when that was read.

@@ -18,6 +18,9 @@ const Version = "1"
 // the queue (CLAIM in lua/line.lua).
 const ClaimWindow = 3 * time.Second
 
+// CallKept is how long the name of a call is known at least (KEEP in lua/open.lua).
+const CallKept = 10 * time.Second
+
 // Steps sends the steps of one semaphore, or of one job queue, on behalf of one
 // process. It may be copied.
 //
@@ -65,10 +68,14 @@ type Waiter struct {
 	Permits int
 	Lease   time.Duration
 	Owner   string
+	Process string // the client id with which it was queued, if that may be another than the sender's
 }
 
 // Entry is the waiter's entry in the queue; the scripts take it apart.
 func (w Waiter) Entry(process string) string {
+	if w.Process != "" {
+		process = w.Process
+	}
 	return w.Token + " " + strconv.Itoa(w.Permits) + " " + ms(w.Lease) + " " + process + " " + w.Owner
 }
 

@@ -104,9 +104,10 @@ func (s *Server) run() error {
 		if err != nil {
 			continue
 		}
+		_, loading := conn.Do("PING")
 		info, err := redis.String(conn.Do("INFO", "server"))
 		conn.Close()
-		if err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r", s.cmd.Process.Pid)) { // and not another's
+		if loading == nil && err == nil && strings.Contains(info, fmt.Sprintf("process_id:%d\r", s.cmd.Process.Pid)) { // not another's
 			return nil
 		}
 	}

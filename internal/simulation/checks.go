@@ -170,7 +170,9 @@ func (c *checks) after(step string, p *process, args []string) {
 		c.flaw("after %s of %d: %s", step, p.id, what)
 	}
 	for _, waiter := range now.queue {
-		c.places[waiter.token] = waiter.ticket
+		if first, ok := c.places[waiter.token]; !ok || waiter.ticket < first {
+			c.places[waiter.token] = waiter.ticket
+		}
 	}
 	if step == "leave" {
 		c.left(args[3:])
@@ -281,7 +283,7 @@ func (c *checks) believes(token string, fence int64, permits int, believe func()
 	if known.believe != nil {
 		c.flaw("%s was delivered twice", token)
 	}
-	known.believe = believe
+	known.permits, known.believe = permits, believe // what a mended record says of permits is a guess
 	sum := 0
 	for _, h := range c.holds {
 		if h.believe != nil && !h.void && h.believe() {

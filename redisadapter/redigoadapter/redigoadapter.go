@@ -105,7 +105,7 @@ func (a *Adapter) Eval(ctx context.Context, script *redisadapter.Script, keys, a
 // testIdle closes connections of the pool that are dead without anybody having been
 // told, as when a router has forgotten them: each that is idle may be as dead as the
 // one that was silent, and would cost another call its time. They are tested at once, and
-// aside: meanwhile calls dial anew.
+// aside: meanwhile calls dial anew. Of a limited pool one place stays free for them.
 func (a *Adapter) testIdle() {
 	if a.testing.Swap(true) {
 		return
@@ -114,12 +114,20 @@ func (a *Adapter) testIdle() {
 		defer a.testing.Store(false)
 		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
-		var tests sync.WaitGroup
-		for range a.pool.IdleCount() {
+		n := a.pool.IdleCount()
+		if most := a.pool.MaxActive; most > 0 {
+			n = min(n, most-a.pool.ActiveCount()+n-1)
+		}
+		var idle []redis.Conn
+		for range n {
 			conn, err := a.pool.GetContext(ctx)
 			if err != nil {
 				break
 			}
+			idle = append(idle, conn)
+		}
+		var tests sync.WaitGroup
+		for _, conn := range idle {
 			tests.Go(func() {
 				do(ctx, conn, "PING", nil) // one that is not answered breaks the connection
 				a.giveBack(conn)

@@ -16,7 +16,7 @@
 local UNDER_WAY = 4000 -- ms: how long a call without a void time may be under way
 local token, n, owner = call, tonumber(ARGV[7]), ARGV[9]
 if repeated then
-  late = math.max(late, void > 0 and void or now + UNDER_WAY)
+  late = math.max(late, void > 0 and math.min(void, now + LONGEST) or now + UNDER_WAY)
 end
 
 -- A call that was repeated may come once more, when the hold of its token has

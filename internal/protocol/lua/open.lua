@@ -26,7 +26,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000) -- server time, ms
 local clock = time[1] * 1000000 + time[2]               -- server time, µs
 
 local KEEP = 10000     -- ms: how long the name of a call is kept, at least
-local FOREIGN = 600000 -- ms: no copy is under way for so long
+local LONGEST = 120000 -- ms: no call is under way for so long
+local FOREIGN = 600000 -- ms: nor was it written by us that one is for so long
 
 local name = redis.call('HMGET', NAME, 'capacity', 'held', 'seq', 'ttl', 'fresh', 'late')
 local capacity = tonumber(name[1]) -- permits in all; nil: the semaphore does not exist

@@ -25,6 +25,9 @@ if not (waiting or exists()) then
   end
   return {now, 0, '', 0, 0, 0, ends, found}
 end
+if requeued > 0 then
+  taken('') -- a key of a wrong type fails the step here, with nothing changed
+end
 if waiting or renewals > 0 then
   insist()
 end
@@ -44,7 +47,7 @@ for _ = 1, leavers do
   at = at + 2
 end
 if requeued > 0 and void > late then -- an earlier tend that wants the same may come after this
-  late = void
+  late = math.max(late, math.min(void, now + LONGEST))
   outlive(late)
   redis.call('HSET', NAME, 'late', late)
 end
