@@ -216,3 +216,17 @@ func TestLate_WrongTypeOfTheNamesChangesNothing(t *testing.T) {
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.Equal(t, before, f.dump())
 }
+
+// The name was lost, and with it until when copies may come; what is made anew looks out
+// for them.
+func TestLate_ATokenThatWasReleasedIsNotGrantedAgainThoughTheNameWasLost(t *testing.T) {
+	f := newFixture(t, 2)
+	const now = 1_000_000_000
+	f.at(now)
+	require.Equal(t, Granted, f.send("a", now+3000, true).Outcome)
+	require.True(t, f.release("a", "1").held)
+	f.do("DEL", f.key(""))
+	f.at(now + 1000)
+	require.Equal(t, Granted, f.send("b", now+4000, false).Outcome)
+	require.Equal(t, Void, f.send("a", now+2950, false).Outcome)
+}
