@@ -101,6 +101,22 @@ func ExamplePermit_Fence() {
 	// false
 }
 
+func ExamplePermit_Bind() {
+	s, _ := semaphore.New("report", exampleClient(), nil)
+	request, cancel := context.WithCancel(context.Background()) // that of a caller, say
+	permit, _ := s.TryAcquire(request)
+	defer permit.Release(context.Background())
+
+	ctx, stop := permit.Bind(request) // ends with the request, and with the permit
+	defer stop()
+	fmt.Println(ctx.Err())
+	cancel()
+	fmt.Println(ctx.Err())
+	// Output:
+	// <nil>
+	// context canceled
+}
+
 func ExampleSemaphore_AcquireN() {
 	memory, _ := semaphore.New("memory", exampleClient(), nil, semaphore.Settings{MaxParallelResources: 64})
 	permit, err := memory.AcquireN(context.Background(), 48) // all of them at once, in its turn

@@ -76,7 +76,7 @@ func hunt() error {
 				by := killer(dir, all[i])
 				killed[by].Add(1)
 				if by == len(hunts) {
-					fmt.Printf("survives: %v\n", all[i])
+					fmt.Printf("%d survives: %v\n", *from+i, all[i])
 				}
 			}
 		})
