@@ -281,11 +281,11 @@ func (v *value) ranged(order, args []string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.list2(order[from:to], len(args) > 3 && strings.EqualFold(args[3], "WITHSCORES")), nil
+	return v.listed(order[from:to], len(args) > 3 && strings.EqualFold(args[3], "WITHSCORES")), nil
 }
 
-// list2 lists members, with their scores or without.
-func (v *value) list2(members []string, scores bool) any {
+// listed lists members, with their scores or without.
+func (v *value) listed(members []string, scores bool) any {
 	var all []any
 	for _, member := range members {
 		all = append(all, member)
@@ -332,7 +332,7 @@ func doZPopMin(_ *Server, v *value, _ []string) (any, error) {
 		return []any(nil), nil
 	}
 	first := v.order[0]
-	reply := v.list2(v.order[:1], true)
+	reply := v.listed(v.order[:1], true)
 	v.remove(first)
 	return reply, nil
 }

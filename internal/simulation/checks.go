@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -44,7 +43,7 @@ func (c *checks) init(w *world) {
 	c.w = w
 	c.holds, c.given, c.places = make(map[hold]*held), make(map[string]bool), make(map[string]float64)
 	c.timeless, c.jobs = make(map[string]bool), make(map[string]*job)
-	c.last = c.read()
+	c.last = c.w.read()
 }
 
 func (c *checks) flaw(format string, args ...any) {
@@ -52,116 +51,9 @@ func (c *checks) flaw(format string, args ...any) {
 	c.flaws = append(c.flaws, fmt.Sprintf(format, args...))
 }
 
-// reading is what the server has.
-type reading struct {
-	now                 int64
-	capacity, free, sum int64
-	held                string // as the name counts
-	locked              map[string]record
-	leases              map[string]string
-	queue               []place // by ticket
-	clients             map[string]string
-	jobs, jobsReady     int
-	exists, bad         bool
-	jobsUnique          map[string]bool
-}
-
-type record struct{ permits, end, fence int64 }
-
-// place is one in the queue.
-type place struct {
-	token, client string
-	permits       int64
-	ticket        float64
-}
-
-func (c *checks) read() reading {
-	w := c.w
-	r := reading{now: w.serverNow().UnixMilli(), locked: make(map[string]record), jobsUnique: make(map[string]bool)}
-	name := pairs(w.do("HGETALL", w.key("")))
-	r.exists = len(name) > 0
-	r.capacity, _ = strconv.ParseInt(name["capacity"], 10, 64)
-	r.held = name["held"]
-	for token, text := range pairs(w.do("HGETALL", w.key(":locked"))) {
-		fields := append(strings.Fields(text), "", "", "")
-		var n [3]int64
-		for i := range n {
-			n[i], _ = strconv.ParseInt(fields[i], 10, 64)
-		}
-		r.locked[token] = record{n[0], n[1], n[2]}
-		r.sum += n[0]
-		if w.Queue && len(fields) > 4+3 {
-			r.bad = r.bad || r.jobsUnique[fields[4]]
-			r.jobsUnique[fields[4]] = true
-		}
-	}
-	r.leases = pairs(w.do("ZRANGE", w.key(":leases"), "0", "-1", "WITHSCORES"))
-	queue := w.do("ZRANGE", w.key(":queue"), "0", "-1", "WITHSCORES").([]any)
-	for i := 0; i+1 < len(queue); i += 2 {
-		fields := append(strings.Fields(queue[i].(string)), "", "", "", "")
-		ticket, _ := strconv.ParseFloat(queue[i+1].(string), 64)
-		n, _ := strconv.ParseInt(fields[1], 10, 64)
-		r.queue = append(r.queue, place{fields[0], fields[3], n, ticket})
-	}
-	r.clients = pairs(w.do("ZRANGE", w.key(":clients"), "0", "-1", "WITHSCORES"))
-	if w.Queue {
-		ready := w.do("ZRANGE", w.key(":available"), "0", "-1").([]any)
-		r.jobs, r.jobsReady = len(pairs(w.do("HGETALL", w.key(":jobs")))), len(ready)
-		for _, member := range ready {
-			id, _, _ := strings.Cut(member.(string), " ")
-			r.bad = r.bad || r.jobsUnique[id]
-			r.jobsUnique[id] = true
-		}
-		return r
-	}
-	r.free = w.do("LLEN", w.key(":available")).(int64)
-	return r
-}
-
-func pairs(reply any) map[string]string {
-	all, _ := reply.([]any)
-	m := make(map[string]string)
-	for i := 0; i+1 < len(all); i += 2 {
-		m[all[i].(string)] = all[i+1].(string)
-	}
-	return m
-}
-
-// whole says what the data lack to be whole.
-func (r reading) whole(queue bool) string {
-	switch {
-	case len(r.locked) != len(r.leases):
-		return fmt.Sprintf("%d records, %d leases", len(r.locked), len(r.leases))
-	case queue && (r.bad || r.jobs != r.jobsReady+len(r.locked) || r.jobs != len(r.jobsUnique)):
-		return fmt.Sprintf("%d jobs, %d ready, %d held, %d of them different", r.jobs, r.jobsReady, len(r.locked), len(r.jobsUnique))
-	case queue || !r.exists && r.unended() == 0: // the name has expired
-		return ""
-	case r.free != max(r.capacity-r.sum, 0):
-		return fmt.Sprintf("capacity %d, %d held, %d free", r.capacity, r.sum, r.free)
-	case r.held != strconv.FormatInt(r.sum, 10):
-		return fmt.Sprintf("%d held, the name says %s", r.sum, r.held)
-	}
-	for token, record := range r.locked {
-		if r.leases[token] != strconv.FormatInt(record.end, 10) {
-			return fmt.Sprintf("%s: lease until %s, record until %d", token, r.leases[token], record.end)
-		}
-	}
-	return ""
-}
-
-// unended is how many permits are protected by a lease.
-func (r reading) unended() (n int64) {
-	for _, record := range r.locked {
-		if record.end > r.now {
-			n += record.permits
-		}
-	}
-	return n
-}
-
 // after checks what a script has done.
 func (c *checks) after(step string, p *process, args []string) {
-	now := c.read()
+	now := c.w.read()
 	c.last = now
 	broken := c.broken
 	if what := now.whole(c.w.Queue); what == "" {
@@ -238,7 +130,7 @@ func (c *checks) granted(token string, now reading) {
 func (c *checks) lose() {
 	c.losses++
 	c.forgot, c.broken = true, true // a replica may have kept what was broken
-	now := c.read()
+	now := c.w.read()
 	c.last = now
 	for h, known := range c.holds {
 		record, ok := now.locked[h.token]
@@ -252,7 +144,7 @@ func (c *checks) lose() {
 // evicted notes that a key is gone.
 func (c *checks) evicted(suffix string) {
 	c.broken = true
-	now := c.read()
+	now := c.w.read()
 	switch suffix {
 	case ":released", ":calls", "":
 		c.forgot = true
@@ -317,7 +209,7 @@ func (c *checks) gaveBack(token string) {
 
 // atRest checks that nothing is left when nobody wants anything any more.
 func (c *checks) atRest() {
-	now := c.read()
+	now := c.w.read()
 	if now.exists && (now.free != now.capacity && !c.w.Queue || len(now.queue) > 0 || len(now.locked) > 0) {
 		c.flaw("at rest: capacity %d, free %d, holders %v, waiters %v", now.capacity, now.free, slices.Collect(maps.Keys(now.locked)), now.queue)
 	}
