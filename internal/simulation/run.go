@@ -84,7 +84,7 @@ func (w *world) rest() {
 	w.mu.Lock()
 	w.checks.atRest()
 	w.mu.Unlock()
-	time.Sleep(2*w.Expiration + 30*time.Second)
+	time.Sleep(2*w.Expiration + 5*time.Minute) // longer after calls that were under way for long
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if left := w.server.Keys(w.serverNow()); len(left) > 0 {
