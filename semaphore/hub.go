@@ -163,6 +163,9 @@ func (h *hub) queue(w *waiter, a protocol.Acquired) {
 		h.nextEnd = a.Deadline(a.NextEnd)
 	}
 	h.start()
+	if h.sweep {
+		h.nudge()
+	}
 	if !h.nextEnd.IsZero() {
 		h.planFor(h.nextEnd.Add(spread(h.places)))
 	}

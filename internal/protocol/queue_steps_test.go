@@ -203,3 +203,30 @@ func TestQueue_JobsThatHaveEndedAreSkipped(t *testing.T) {
 	require.Equal(t, "good", f.work("y").Content)
 	assert.Len(t, f.dump().Jobs, 1)
 }
+
+// The job that never ended has ended with its lease; the one that is taken in the same step
+// has an end: so have the keys.
+func TestQueue_KeysEndWithTheJobsThatAreLeft(t *testing.T) {
+	f := newQueueFixture(t)
+	f.Once = true
+	const now = 1_000_000_000
+	f.at(now)
+	add := func(name string, life time.Duration) {
+		_, _, _, err := f.Signal(t.Context(), Call{Name: name}, life, []string{name})
+		require.NoError(t, err)
+	}
+	take := func(token string) {
+		w := waiter(token, 1)
+		w.Lease = time.Second
+		a, err := f.Acquire(t.Context(), w, false, 0, false)
+		require.NoError(t, err)
+		require.Equal(t, Granted, a.Outcome)
+	}
+	add("a", 0)
+	take("x")
+	add("b", time.Hour)
+	f.at(now + 2000)
+	take("y")
+	_, l := f.read()
+	require.Positive(t, l.ttl[f.key("")])
+}

@@ -144,8 +144,18 @@ local function fits()
   return false
 end
 
+-- measure finds out whether all jobs have an end, and when the last of them ends. That of
+-- one that is held is not looked for.
+local function measure()
+  if capacity > 0 and held == 0 and not lasting and redis.call('ZCARD', EXPIRIES) == capacity then
+    lasting = whole(redis.call('ZREVRANGE', EXPIRIES, 0, 0, 'WITHSCORES')[2], 2 ^ 50)
+    dirty = true
+  end
+end
+
 -- give gives the first job to a token.
 local function give(token, n, ends, fence, owner)
+  measure()
   local first = redis.call('ZPOPMIN', AVAILABLE)[1]
   local id, deliveries, till = string.match(first, '^(%d+) (%d+) (%d+)$')
   redis.call('ZREM', EXPIRIES, id)
@@ -223,10 +233,7 @@ local function store()
   if dirty then
     redis.call('HSET', NAME, 'seq', string.format('%.0f', seq))
   end
-  if capacity > 0 and held == 0 and not lasting and redis.call('ZCARD', EXPIRIES) == capacity then
-    lasting = whole(redis.call('ZREVRANGE', EXPIRIES, 0, 0, 'WITHSCORES')[2], 2 ^ 50)
-    dirty = true
-  end
+  measure()
   stale = stale or had ~= (capacity > 0) or (lasting and dirty)
 end
 
