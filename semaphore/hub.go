@@ -375,25 +375,6 @@ func (h *hub) process() string {
 	return h.steps.Process
 }
 
-// keep has a lease renewed by the tend goroutine, until drop.
-func (h *hub) keep(l *lease) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.leases[l.Token] = l
-	h.start()
-	h.planFor(l.due)
-}
-
-// drop ends the renewal of a lease.
-func (h *hub) drop(token string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.leases, token)
-	if len(h.leases) == 0 {
-		h.rest()
-	}
-}
-
 // lastTrouble is why tending fails at present, or nil.
 func (h *hub) lastTrouble() error {
 	h.mu.Lock()

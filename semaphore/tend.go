@@ -309,3 +309,22 @@ func (h *hub) refuse(capacity int64) {
 		}
 	}
 }
+
+// keep has a lease renewed by the tend goroutine, until drop.
+func (h *hub) keep(l *lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leases[l.Token] = l
+	h.start()
+	h.planFor(l.due)
+}
+
+// drop ends the renewal of a lease.
+func (h *hub) drop(token string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.leases, token)
+	if len(h.leases) == 0 {
+		h.rest()
+	}
+}
