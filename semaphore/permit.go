@@ -263,16 +263,12 @@ func (p *Permit) extend(deadline time.Time) {
 
 // expire runs at the deadline.
 func (p *Permit) expire() {
-	if p.over() { // else it was extended while the timer fired
+	p.mu.Lock()
+	early := protocol.Now().Before(p.deadline) // extended while the timer fired
+	p.mu.Unlock()
+	if !early {
 		p.lose(errors.New("the lease has ended"))
 	}
-}
-
-// over says that the lease has ended.
-func (p *Permit) over() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !protocol.Now().Before(p.deadline)
 }
 
 // lose ends a permit that is held no more.

@@ -137,12 +137,14 @@ const mostVoid = 3
 func (h *hub) sendOnce(ctx context.Context, name string, size time.Duration, step func(context.Context, protocol.Call) (protocol.Header, protocol.Outcome, error)) error {
 	call := protocol.Call{Name: name}
 	for range mostVoid {
-		first := h.clock.VoidAfter(protocol.Now(), 3*(h.underWay()+size))
-		slow := 3*(h.underWay()+size) > protocol.CallKept
+		var pinned int64 // the void time of all copies; 0: each has its own
+		if span := 3 * (h.underWay() + size); span > protocol.CallKept {
+			pinned = h.clock.VoidAfter(protocol.Now(), span)
+		}
 		var header protocol.Header
 		var outcome protocol.Outcome
 		err := h.carry(ctx, askPatience, size, func(ctx context.Context) (err error) {
-			if call.VoidAfter = first; !slow {
+			if call.VoidAfter = pinned; pinned == 0 {
 				call.VoidAfter = h.clock.VoidAfter(protocol.Now(), h.underWay()+size)
 			}
 			header, outcome, err = step(ctx, call)
